@@ -1,0 +1,35 @@
+"""Elementary functions that keep their last digits, and gradients without NaN, where the textbook form cancels."""
+
+import jax.numpy as jnp
+import numpy as np
+
+
+def log1mexp(x):
+    """log(1 - exp(x)) for x <= 0, exact at both ends (Maechler's switch at -log 2); NaN for x > 0."""
+    near = x > -np.log(2.0)
+    near_zero = jnp.where(near, x, -1.0)
+    far = jnp.where(near, -1.0, x)
+    return jnp.where(near, jnp.log(-jnp.expm1(near_zero)), jnp.log1p(-jnp.exp(far)))
+
+
+def log_plus_reciprocal(z, e):
+    """log z + 1/z - 1 for z > 0, given e = z - 1 without cancellation: about e^2/2 near z = 1.
+
+    With y = e/(2+e): log z = 2 artanh y and 1 - 1/z = 2y/(1+y), so it is 2 (y^2/(1+y) + y^3/3 + y^5/5 + ...).
+    """
+    near = jnp.abs(e) < 0.5
+    e_near = jnp.where(near, e, 0.0)
+    y = e_near / (2 + e_near)
+    square = y * y
+    series = jnp.zeros_like(square)
+    for k in range(27, 1, -2):
+        series = series * square + 1.0 / k
+    z_far = jnp.where(near, 2.0, z)
+    return jnp.where(near, 2 * square * (1 / (1 + y) + y * series), jnp.log(z_far) + (1 / z_far - 1))
+
+
+def two_sum(a, b):
+    """a + b as (rounded sum, exact error): Knuth's six operations."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
