@@ -28,7 +28,9 @@ in Re and Im that depends on u is a table of constants, and a node costs one exp
 
 The pole z = 1 lies on the imaginary v axis at distance y with sin(rho y)/rho = |1 - 1/sqrt(z0)|; the rule sees it as
 the one-sided term 1/(1+exp(2 pi y/h)) (Goodwin; Matta and Reichel), uniformly through x = mean. That term belongs in as
-long as exp(Re(iy) - 2 pi y/h) still falls with y: beyond, the rule's own error has saturated and the pole is outside.
+long as exp(Re(iy) - 2 pi y/h) has only fallen on the way to y: beyond, the rule's own error has saturated and the pole is
+outside. |dRe/du| < 2 pi/h at the pole ensures it (|du/dv| <= 1, and |dRe/du| grows with y); where that leaves the term out
+too early it is below exp(-50) already.
 """
 
 from functools import partial
@@ -273,7 +275,7 @@ def _pole_term(df, nc, z0, e, b, level, phi):
     reach = jnp.where(inside, reach, 0.0)
     y = jnp.arcsin(reach) / rho
     b = 0.0 if b is None else b
-    growth = jnp.abs(-df / r + (df + SHIFT + b) * r - b / r**3) * jnp.sqrt(1 - reach * reach)
+    growth = jnp.abs(-df / r + (df + SHIFT + b) * r - b / r**3)
     inside = inside & (growth < 2 * np.pi / h)
     decay = 2 * np.pi * y / h
     return jnp.where(inside, jnp.exp(jnp.where(inside, -phi - decay, -1.0)) / (1 + jnp.exp(-decay)), 0.0)

@@ -33,3 +33,10 @@ def two_sum(a, b):
     total = a + b
     shadow = total - a
     return total, (a - (total - shadow)) + (b - shadow)
+
+
+def log_cosh(x):
+    """log cosh x for x >= 0, about x^2/2 near 0."""
+    near = x < 1.0
+    half = jnp.sinh(jnp.where(near, x, 0.0) / 2)
+    return jnp.where(near, jnp.log1p(2 * half * half), x + jnp.log1p(jnp.exp(-2 * x)) - np.log(2.0))

@@ -1,0 +1,56 @@
+"""One error per bad argument: concrete values are checked on entry, traced ones are left to become NaN."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Domain(NamedTuple):
+    """A range of accepted values, as text for the error message; `inside` stands in for a value that is outside."""
+
+    low: float
+    high: float
+    text: str
+    inside: float = 0.5
+    open_low: bool = False
+    open_high: bool = False
+
+    def contains(self, value):
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above & below
+
+
+POSITIVE = Domain(0.0, np.inf, "(0, inf)", 1.0, open_low=True, open_high=True)
+NONNEGATIVE = Domain(0.0, np.inf, "[0, inf)", 1.0, open_high=True)
+UNIT = Domain(0.0, 1.0, "[0, 1]")
+RATE = Domain(0.0, 1.0, "(0, 1]", open_low=True)
+
+
+def is_traced(value):
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
+
+
+def check_domain(name, value, domain):
+    """Raise ValueError if a concrete `value` has an entry outside `domain`; NaN passes (NaN in, NaN out)."""
+    if is_traced(value):
+        return
+    try:
+        array = np.asarray(value, dtype=None if hasattr(value, "dtype") else np.float64)
+        if array.dtype.kind not in "fiub":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} = {value!r} is not a number; accepted range: {domain.text}") from None
+    bad = ~(domain.contains(array) | np.isnan(array))
+    if bad.any():
+        worst = np.extract(bad, array)[0]
+        raise ValueError(f"{name} = {worst} is outside its range {domain.text}")
+
+
+def as_parameter(name, value, domain):
+    """A checked parameter as a floating array; traced values outside the domain become NaN."""
+    check_domain(name, value, domain)
+    array = jnp.asarray(value, jnp.result_type(value, 0.0))
+    return jnp.where(domain.contains(array), array, jnp.nan)

@@ -1,0 +1,153 @@
+"""The (noncentral) chi-square law on the whole real line, and its quantiles.
+
+`nc` is None for the central law throughout. Near x = 0 the law is a power, cdf ~ x^(df/2), and for huge x the tail is
+exponential, log sf ~ -x/2 (both to the last bit where the contour of `_contour` would leave the range of floats).
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv.stats._contour import chi_square, density_ratios
+from jaxpriv.stats._logspace import log1mexp, log_plus_reciprocal
+from jaxpriv.stats._mills import normal, upper_quantile
+
+_RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e30)}
+_STEPS = {"float64": 4, "float32": 3}
+
+
+def _interior(x):
+    """x moved into the contour's range, log(x/moved) below it, and x - moved above it; both are zero inside."""
+    low, high = _RANGE[x.dtype.name]
+    positive = (x > 0) & (x < jnp.inf)
+    moved = jnp.clip(jnp.where(positive, x, 1.0), low, high)
+    # exactly zero inside: an ulp here would be multiplied by df/2
+    is_below, is_above = positive & (x < low), positive & (x > high)
+    below = jnp.where(is_below, jnp.log(jnp.where(is_below, x, low)) - np.log(low), 0.0)
+    above = jnp.where(is_above, x - high, 0.0)
+    return moved, below, above
+
+
+def law_at(x, df, nc):
+    """(log pdf, log sf, log cdf) at any real x, infinities included."""
+    moved, below, above = _interior(x)
+    logpdf, logsf, logcdf, _, _ = _broadcast_chi_square(moved, df, nc)
+    logpdf = logpdf + (df / 2 - 1) * below - above / 2
+    logsf = logsf - above / 2
+    logcdf = logcdf + df / 2 * below
+    shift = 0.0 if nc is None else nc / 2
+    at_zero = jnp.where(df < 2, jnp.inf, jnp.where(df == 2, -np.log(2.0) - shift, -jnp.inf))
+    logpdf = jnp.where(x > 0, jnp.where(x < jnp.inf, logpdf, -jnp.inf), jnp.where(x == 0, at_zero, -jnp.inf))
+    logsf = jnp.where(x > 0, jnp.where(x < jnp.inf, logsf, -jnp.inf), 0.0)
+    logcdf = jnp.where(x > 0, jnp.where(x < jnp.inf, logcdf, 0.0), -jnp.inf)
+    return logpdf, logsf, logcdf
+
+
+def _broadcast_chi_square(x, df, nc):
+    shape = jnp.broadcast_shapes(x.shape, df.shape, () if nc is None else nc.shape)
+    return chi_square(jnp.broadcast_to(x, shape), jnp.broadcast_to(df, shape),
+                      None if nc is None else jnp.broadcast_to(nc, shape))
+
+
+def _start(signed, df, nc):
+    """log x where Lugannani and Rice's r* is about `signed`, the normal quantile of the lower tail.
+
+    In q = 1/z the saddle's x is df q + nc q^2 and its exponent r^2 = df(q - 1 - log q) + nc(q-1)^2, convex in q. One solves
+    r(q) = s by Newton from the side where the iterates are monotone, twice: first s = signed, then s less the
+    correction log(w/r)/r, w = ((q-1)/2) sqrt(2 df + 4 nc q), whose limit at r = 0 is finite.
+    """
+    deep = np.log(_RANGE[signed.dtype.name][0])
+
+    def solve(s):
+        s2 = s * s
+        up = s > 0
+        a = s2 / df
+        above_root = jnp.minimum(a + jnp.sqrt(a * a + 2 * a), jnp.sqrt(s2 / jnp.maximum(nc, 1e-30)))
+        # Three lower bounds of q < 1: without nc; with log q >= (q-1) - (q-1)^2/2; and, for 2 nc q <= df, nc(q-1)^2 >= nc - df.
+        below_root = jnp.maximum(1 - jnp.sqrt(s2 / (df / 2 + nc)), jnp.maximum(
+            jnp.exp(-1 - a), jnp.minimum(jnp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
+        q = jnp.where(up, 1 + above_root, jnp.maximum(below_root, np.exp(deep)))
+        w = jnp.where(up, above_root, q - 1)
+        for _ in range(6):
+            excess = df * log_plus_reciprocal(1 / q, -w / q) + nc * w * w - s2
+            slope = df * w / q + 2 * nc * w
+            step = -excess / jnp.where(slope == 0, 1.0, slope)
+            step = jnp.where(up, jnp.maximum(step, -0.9 * w), jnp.clip(step, -0.5 * q, -0.9 * w))
+            w, q = w + step, q + step
+        return w, q, jnp.minimum(-1 + (nc - s2) / df, 0.0) * ~up
+
+    apart = jnp.where(jnp.abs(signed) < 0.3, 0.3, signed)
+    w, q, log_q = solve(apart)
+    correction = jnp.log(w / 2 * jnp.sqrt(2 * df + 4 * nc * q) / apart) / apart
+    _, q, log_q = solve(signed - jnp.where(log_q < deep, 0.0, correction))
+    return jnp.log(df) + jnp.where(log_q < deep, log_q, jnp.log(q) + jnp.log1p(nc / df * q))
+
+
+@jax.custom_jvp
+def _solve(upper, log_small, df, nc):
+    """x with log sf(x) = log_small where `upper`, log cdf(x) = log_small elsewhere; log_small finite, <= about log 1/2.
+
+    Newton's step on the log tail in y = log x with Halley's correction; the start is good to a few digits and every step
+    about triples them. The second derivative needs d log pdf/dy only roughly: Amos' bound on the density's Bessel ratio.
+    """
+    lam = jnp.zeros_like(df) if nc is None else nc
+    y = _start(jnp.where(upper, 1.0, -1.0) * upper_quantile(jnp.minimum(log_small, -np.log(2.0))), df, lam)
+    low, high = _RANGE[y.dtype.name]
+    x = jnp.exp(y)
+    sign = jnp.where(upper, -1.0, 1.0)
+    for _ in range(_STEPS[y.dtype.name]):
+        moved = jnp.clip(x, low, high)
+        _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
+        below = jnp.minimum(y - np.log(low), 0.0)
+        excess = jnp.where(upper, logsf, logcdf + df / 2 * below) - log_small
+        hazard = moved * jnp.exp(-jnp.where(upper, mills_up, mills_down))
+        bessel = lam * moved / (df + jnp.sqrt(df * df + 4 * lam * moved))
+        curvature = df / 2 - moved / 2 + bessel - sign * hazard
+        step = -sign * excess / hazard
+        step = step / jnp.clip(1 + 0.5 * step * curvature, 0.5, 2.0)
+        y = y + step
+        x = jnp.where((x > low) & (x < high), x * jnp.exp(step), jnp.exp(y))
+    return x
+
+
+@_solve.defjvp
+def _solve_jvp(primals, tangents):
+    """sf(x) = p moves x by (d sf/d df) ddf + (d sf/d nc) dnc - dp, all over pdf; the cdf by the same shape terms."""
+    upper, log_small, df, nc = primals
+    _, dlog_small, ddf, dnc = tangents
+    x = _solve(upper, log_small, df, nc)
+    inside = (x >= _RANGE[x.dtype.name][0]) & (x <= _RANGE[x.dtype.name][1])
+    x_safe = jnp.where(inside, x, df)
+    _, _, _, mills_up, mills_down = chi_square(x_safe, df, nc)
+    rate_nc, rate_df = density_ratios(x_safe, df, nc)
+    dx = jnp.where(upper, -jnp.exp(mills_up), jnp.exp(mills_down)) * dlog_small + rate_df * ddf
+    if nc is not None:
+        dx = dx + rate_nc * dnc
+    return x, jnp.where(inside, dx, 0.0)
+
+
+def quantile(log_upper, log_lower, df, nc):
+    """The x with log sf(x) = log_upper and log cdf(x) = log_lower: solved for the smaller of the two."""
+    shape = jnp.broadcast_shapes(log_upper.shape, df.shape, () if nc is None else nc.shape)
+    log_upper, log_lower, df = (jnp.broadcast_to(a, shape) for a in (log_upper, log_lower, df))
+    nc = None if nc is None else jnp.broadcast_to(nc, shape)
+    upper = log_upper < log_lower
+    log_small = jnp.where(upper, log_upper, log_lower)
+    finite = log_small > -jnp.inf
+    x = _solve(upper, jnp.where(finite, log_small, -1.0), df, nc)
+    return jnp.where(finite, x, jnp.where(upper, jnp.inf, 0.0))
+
+
+def kernels(with_nc):
+    """The five kernels that `_family.law` takes, of (x, df, nc) or of (x, df)."""
+
+    def bind(f):
+        return (lambda x, df, nc: f(x, df, nc)) if with_nc else (lambda x, df: f(x, df, None))
+
+    return {
+        "logpdf": bind(lambda x, df, nc: law_at(x, df, nc)[0]),
+        "logsf": bind(lambda x, df, nc: law_at(x, df, nc)[1]),
+        "logcdf": bind(lambda x, df, nc: law_at(x, df, nc)[2]),
+        "ppf_exp": bind(lambda logp, df, nc: quantile(log1mexp(logp), logp, df, nc)),
+        "isf_exp": bind(lambda logp, df, nc: quantile(logp, log1mexp(logp), df, nc)),
+    }

@@ -1,0 +1,158 @@
+"""From five log-space kernels of a standard law to the ten public functions of `scipy.stats`, with loc and scale.
+
+A law file writes the mathematics, as functions of (x or log p, shape parameters) at loc 0 and scale 1. What is the same for
+every law stands here once: signature, dtype, domain of the arguments, location and scale, exponentials, docstring.
+"""
+
+import functools
+import inspect
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv._checks import Domain, POSITIVE, check_domain
+
+
+class Example(NamedTuple):
+    """Arguments of the docstrings' doctests and the four digits that come out."""
+
+    x: float
+    shapes: tuple
+    logpdf: str
+    pdf: str
+    logcdf: str
+    cdf: str
+    logsf: str
+    sf: str
+    ppf: str
+    isf: str
+    ppf_exp: str
+    isf_exp: str
+
+
+OPERATIONS = ("logpdf", "pdf", "logcdf", "cdf", "logsf", "sf", "ppf", "isf", "ppf_exp", "isf_exp")
+_PROBABILITY = Domain(0.0, 1.0, "[0, 1]")
+_LOG_PROBABILITY = Domain(-jnp.inf, 0.0, "[-inf, 0]")
+_FIRST = {"ppf": ("p", _PROBABILITY), "isf": ("p", _PROBABILITY),
+          "ppf_exp": ("logp", _LOG_PROBABILITY), "isf_exp": ("logp", _LOG_PROBABILITY)}
+_DOES = {
+    "logpdf": "Log density at x",
+    "pdf": "Density at x",
+    "logcdf": "Log P(X <= x), exact in the lower tail far below the smallest float",
+    "cdf": "P(X <= x)",
+    "logsf": "Log P(X > x), exact in the upper tail far below the smallest float",
+    "sf": "P(X > x)",
+    "ppf": "Quantile: the x with cdf(x) = p",
+    "isf": "Upper quantile: the x with sf(x) = p",
+    "ppf_exp": "Quantile of a log-probability: the x with logcdf(x) = logp",
+    "isf_exp": "Upper quantile of a log-probability: the x with logsf(x) = logp",
+}
+
+
+def _log(p):
+    """log p with log 0 = -inf and, there, a zero gradient instead of NaN."""
+    positive = p > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, p, 1.0)), jnp.where(p == 0, -jnp.inf, jnp.nan))
+
+
+def _standard(operation, kernels):
+    """The operation at loc 0 and scale 1."""
+    log_name = {"pdf": "logpdf", "cdf": "logcdf", "sf": "logsf"}.get(operation)
+    if log_name:
+        return lambda x, *shapes: jnp.exp(kernels[log_name](x, *shapes))
+    if operation in ("ppf", "isf"):
+        return lambda p, *shapes: kernels[operation + "_exp"](_log(p), *shapes)
+    return kernels[operation]
+
+
+def _docstring(law, operation, title, shapes, support, source, example):
+    first = _FIRST.get(operation, ("x", None))[0]
+    arguments = ", ".join(str(float(a)) for a in example.shapes)
+    at = {"p": "0.25", "logp": "-10.0"}.get(first, str(example.x))
+    call = f"{law}.{operation}({at}{', ' + arguments if arguments else ''})"
+    lines = [f"{_DOES[operation]}, for the {title}.", "", "Args (they broadcast; the result has the promoted dtype):"]
+    if first == "x":
+        lines.append(f'    x: `Float[Array, "..."]`, any real; the law lives on {support}, outside it the density is 0.')
+    else:
+        domain = _FIRST[operation][1]
+        lines.append(f'    {first}: `Float[Array, "..."]` in {domain.text}; the ends give the ends of the support.')
+    for name, domain in shapes.items():
+        lines.append(f'    {name}: `Float[Array, "..."]` in {domain.text}.')
+    lines += [
+        '    loc, scale: `Float[Array, "..."]`, the law of loc + scale * X; scale in (0, inf).',
+        "",
+        "Raises: ValueError for a concrete argument outside its range; under `jit` the result is NaN there. NaN in, NaN out.",
+        "Differentiable in every argument, forward and reverse, to second order.",
+        f"Source: {source}",
+        "",
+        f"    >>> from jaxpriv.stats import {law}",
+        f'    >>> print(f"{{{call}:.4g}}")',
+        f"    {getattr(example, operation)}",
+    ]
+    return "\n".join(lines)
+
+
+def _public(law, module, operation, title, kernels, shapes, support, source, example):
+    standard = _standard(operation, kernels)
+    first, first_domain = _FIRST.get(operation, ("x", None))
+    domains = {**({first: first_domain} if first_domain else {}), **shapes, "scale": POSITIVE}
+    names = (first, *shapes, "loc", "scale")
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {"loc": 0.0, "scale": 1.0}
+    signature = inspect.Signature(
+        [inspect.Parameter(n, kind, default=defaults.get(n, inspect.Parameter.empty)) for n in names]
+    )
+
+    @jax.jit
+    def evaluate(*arguments):
+        given = dict(zip(names, arguments))
+        valid = jnp.ones((), bool)
+        for name, domain in domains.items():
+            inside = domain.contains(given[name])
+            valid = valid & inside
+            given[name] = jnp.where(inside, given[name], domain.inside)
+        loc, scale = given["loc"], given["scale"]
+        shape_values = [given[name] for name in shapes]
+        if operation in _FIRST:
+            result = loc + scale * standard(given[first], *shape_values)
+        else:
+            result = standard((given[first] - loc) / scale, *shape_values)
+            if operation == "logpdf":
+                result = result - jnp.log(scale)
+            elif operation == "pdf":
+                result = result / scale
+        for argument in arguments:
+            valid = valid & ~jnp.isnan(argument)
+        return jnp.where(valid, result, jnp.nan)
+
+    def function(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name, domain in domains.items():
+            check_domain(name, bound.arguments[name], domain)
+        dtype = jnp.result_type(*bound.arguments.values(), 0.0)
+        compute = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
+        arrays = [jnp.asarray(value, compute) for value in bound.arguments.values()]
+        return evaluate(*arrays).astype(dtype)
+
+    function.__name__ = function.__qualname__ = operation
+    function.__module__ = module
+    function.__signature__ = signature
+    function.__doc__ = _docstring(law, operation, title, shapes, support, source, example)
+    return function
+
+
+def law(module, *, title, kernels, shapes, support, source, example):
+    """The ten public functions of a law, in the order of `OPERATIONS`.
+
+    Args:
+        module: the law file's `__name__`; its last part is the law's SciPy name.
+        title: how the docstrings call the law.
+        kernels: {"logpdf", "logcdf", "logsf": f(x, *shapes), "ppf_exp", "isf_exp": f(logp, *shapes)} at loc 0, scale 1,
+            finite or infinite (not NaN) for every real x, every logp <= 0 and every shape inside its domain.
+        shapes: {name: Domain}, in SciPy's argument order.
+    """
+    build = functools.partial(_public, module.rsplit(".", 1)[-1], module, title=title, kernels=kernels, shapes=shapes,
+                              support=support, source=source, example=example)
+    return tuple(build(operation) for operation in OPERATIONS)

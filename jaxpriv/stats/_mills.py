@@ -1,0 +1,82 @@
+"""Normal tails through Mills' ratio m(x) = sf(x)/pdf(x) = sqrt(pi/2) erfcx(x/sqrt 2).
+
+For y > 0, erfcx(y) = (y/pi) int exp(-v^2)/(y^2+v^2) dv. The midpoint rule with step h on this integral is exact but for
+the pole at v = iy, whose share is known: erfcx(y) = (2hy/pi) sum_k exp(-v_k^2)/(y^2+v_k^2) + 2 exp(y^2)/(1+exp(2 pi y/h)),
+v_k = (k+1/2) h, with an error of exp(-pi^2/h^2) (Goodwin 1949; Matta and Reichel 1971). h = 1/2 leaves 7e-18.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_H = 0.5
+_V2 = ((np.arange(13) + 0.5) * _H) ** 2
+_WEIGHTS = 2 * _H / np.pi * np.exp(-_V2)
+_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+
+
+def log_density(x):
+    return -0.5 * x * x - _HALF_LOG_TWO_PI
+
+
+def _erfcx(y):
+    """exp(y^2) erfc(y) for y >= 0."""
+    square = y * y
+    far = y > 1.0
+    # y/(y^2+v^2) as 1/(y + v^2/y) for large y, where y^2 may overflow.
+    y_far = jnp.where(far, y, 1.0)
+    y_near = jnp.where(far, 0.0, y)
+    total = jnp.zeros_like(y)
+    for v2, weight in zip(_V2, _WEIGHTS):
+        total = total + jnp.where(far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2))
+    pole_seen = y < np.pi / _H
+    growth = jnp.where(pole_seen, square - 2 * np.pi / _H * y, -jnp.inf)
+    return total + 2 * jnp.exp(growth) / (1 + jnp.exp(-2 * np.pi / _H * y))
+
+
+@jax.custom_jvp
+def normal(x):
+    """(log sf, log cdf, log sf/pdf, log cdf/pdf) of the standard normal law at any real x."""
+    size = jnp.abs(x)
+    mills = np.sqrt(np.pi / 2) * _erfcx(size * np.sqrt(0.5))
+    logpdf = log_density(x)
+    log_mills = jnp.log(mills)
+    small = logpdf + log_mills
+    large = jnp.log1p(-jnp.exp(small))
+    upper = x >= 0
+    far = large - logpdf
+    return (jnp.where(upper, small, large), jnp.where(upper, large, small),
+            jnp.where(upper, log_mills, far), jnp.where(upper, far, log_mills))
+
+
+@normal.defjvp
+def _normal_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    values = normal(x)
+    finite = jnp.isfinite(x)
+    safe = jnp.where(finite, x, 0.0)
+    _, _, upper, lower = normal(safe)
+    dlogsf = jnp.where(finite, -jnp.exp(-upper), 0.0) * dx
+    dlogcdf = jnp.where(finite, jnp.exp(-lower), 0.0) * dx
+    return values, (dlogsf, dlogcdf, dlogsf + safe * dx, dlogcdf + safe * dx)
+
+
+@jax.custom_jvp
+def upper_quantile(logp):
+    """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23, then Halley on the (concave) log tail."""
+    t = jnp.sqrt(-2 * logp)
+    x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (1 + t * (1.432788 + t * (0.189269 + 0.001308 * t)))
+    x = jnp.maximum(x, 0.0)
+    for _ in range(4):
+        logsf, _, log_mills, _ = normal(x)
+        mills = jnp.exp(log_mills)
+        step = (logsf - logp) * mills  # -f/f', f' = -1/m
+        x = jnp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
+    return x
+
+
+@upper_quantile.defjvp
+def _upper_quantile_jvp(primals, tangents):
+    (logp,), (dlogp,) = primals, tangents
+    x = upper_quantile(logp)
+    return x, -jnp.exp(normal(x)[2]) * dlogp
