@@ -1,0 +1,9 @@
+"""jaxpriv: a JAX-accelerated, differentiable privacy accountant."""
+
+from jaxpriv import accounting, relaxed, stats, tradeoff, worst_case
+from jaxpriv.accounting import calibrate
+from jaxpriv.tradeoff import Curve, detection_resilience, mixture
+
+__version__ = "0.1.0"
+__all__ = ["Curve", "accounting", "calibrate", "detection_resilience", "mixture", "relaxed", "stats", "tradeoff",
+           "worst_case"]

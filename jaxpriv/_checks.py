@@ -50,7 +50,13 @@ def check_domain(name, value, domain):
 
 
 def as_parameter(name, value, domain):
-    """A checked parameter as a floating array; traced values outside the domain become NaN."""
+    """A checked parameter. Python and NumPy numbers stay float64 as given; traced values outside the domain become NaN."""
     check_domain(name, value, domain)
-    array = jnp.asarray(value, jnp.result_type(value, 0.0))
-    return jnp.where(domain.contains(array), array, jnp.nan)
+    if not isinstance(value, jax.Array):
+        leaves = jax.tree.leaves(value)
+        if not any(isinstance(leaf, jax.Array) for leaf in leaves):
+            array = np.asarray(value, np.float64)
+            return float(array) if array.ndim == 0 and not hasattr(value, "dtype") else array
+        value = jnp.asarray(value)
+    value = jnp.asarray(value, jnp.result_type(value, 0.0))
+    return jnp.where(domain.contains(value), value, jnp.nan) if is_traced(value) else value

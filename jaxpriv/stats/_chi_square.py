@@ -68,19 +68,29 @@ def _start(signed, df, nc):
             jnp.exp(-1 - a), jnp.minimum(jnp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
         q = jnp.where(up, 1 + above_root, jnp.maximum(below_root, np.exp(deep)))
         w = jnp.where(up, above_root, q - 1)
-        for _ in range(6):
+
+        def newton(_, state):
+            w, q = state
             excess = df * log_plus_reciprocal(1 / q, -w / q) + nc * w * w - s2
             slope = df * w / q + 2 * nc * w
             step = -excess / jnp.where(slope == 0, 1.0, slope)
             step = jnp.where(up, jnp.maximum(step, -0.9 * w), jnp.clip(step, -0.5 * q, -0.9 * w))
-            w, q = w + step, q + step
+            return w + step, q + step
+
+        w, q = jax.lax.fori_loop(0, 6, newton, (w, q))
         return w, q, jnp.minimum(-1 + (nc - s2) / df, 0.0) * ~up
 
-    apart = jnp.where(jnp.abs(signed) < 0.3, 0.3, signed)
-    w, q, log_q = solve(apart)
-    correction = jnp.log(w / 2 * jnp.sqrt(2 * df + 4 * nc * q) / apart) / apart
-    _, q, log_q = solve(signed - jnp.where(log_q < deep, 0.0, correction))
-    return jnp.log(df) + jnp.where(log_q < deep, log_q, jnp.log(q) + jnp.log1p(nc / df * q))
+    def improve(i, state):
+        """First the correction at `signed` (held away from 0), then the solution with it."""
+        log_x, s, correction = state
+        s = jnp.where(i == 0, jnp.where(jnp.abs(signed) < 0.3, 0.3, signed), signed - correction)
+        w, q, log_q = solve(s)
+        correction = jnp.log(w / 2 * jnp.sqrt(2 * df + 4 * nc * q) / s) / s
+        correction = jnp.where((log_q < deep) | ~jnp.isfinite(correction), 0.0, correction)
+        return jnp.log(df) + jnp.where(log_q < deep, log_q, jnp.log(q) + jnp.log1p(nc / df * q)), s, correction
+
+    zero = jnp.zeros_like(signed)
+    return jax.lax.fori_loop(0, 2, improve, (zero, zero, zero))[0]
 
 
 @jax.custom_jvp
@@ -95,7 +105,9 @@ def _solve(upper, log_small, df, nc):
     low, high = _RANGE[y.dtype.name]
     x = jnp.exp(y)
     sign = jnp.where(upper, -1.0, 1.0)
-    for _ in range(_STEPS[y.dtype.name]):
+
+    def step(_, state):
+        x, y = state
         moved = jnp.clip(x, low, high)
         _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
         below = jnp.minimum(y - np.log(low), 0.0)
@@ -103,10 +115,12 @@ def _solve(upper, log_small, df, nc):
         hazard = moved * jnp.exp(-jnp.where(upper, mills_up, mills_down))
         bessel = lam * moved / (df + jnp.sqrt(df * df + 4 * lam * moved))
         curvature = df / 2 - moved / 2 + bessel - sign * hazard
-        step = -sign * excess / hazard
-        step = step / jnp.clip(1 + 0.5 * step * curvature, 0.5, 2.0)
-        y = y + step
-        x = jnp.where((x > low) & (x < high), x * jnp.exp(step), jnp.exp(y))
+        change = -sign * excess / hazard
+        change = change / jnp.clip(1 + 0.5 * change * curvature, 0.5, 2.0)
+        y = y + change
+        return jnp.where((x > low) & (x < high), x * jnp.exp(change), jnp.exp(y)), y
+
+    x, _ = jax.lax.fori_loop(0, _STEPS[y.dtype.name], step, (x, y))
     return x
 
 

@@ -314,6 +314,39 @@ def density_ratios(x, df, nc):
     return up / (z0 * density), log_weighted / (z0 * density)
 
 
+def log_likelihood_ratio_and_slope(x, df, nc):
+    """log of the noncentral over the central density at 0 < x < inf, and its derivative in x (both increasing functions).
+
+    The ratio is -nc/2 + log 0F1(; df/2; nc x/4). The two exponents are subtracted in closed form: with d' = df + SHIFT the
+    saddles are z_P = d'/x and z_Q = z_P (1+g), g(1+g) = nc x/d'^2, so that nc/z_Q = d' g and
+        phi_Q - phi_P = (df/2)(g - log(1+g)) + (d' - df/2) g - nc/2.
+    From 0F1' and the shape of the central density the slope is (nc/2x) pdf_{df+2}/pdf.
+    """
+    shifted = df + SHIFT
+    r = nc * (x / shifted) / shifted
+    g = 2 * r / (1 + jnp.sqrt(1 + 4 * r))
+    phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
+    both = tuple(jnp.stack(pair) for pair in ((x, x), (df, df), (nc, jnp.zeros_like(nc))))
+    geometry = _geometry(*both)
+    density, up = _node_sum((_density, _density_up), geometry, both[1], None)
+    ratio = phi + jnp.log1p(g) + jnp.log(density[0] / density[1])
+    return ratio, nc / (2 * x) * up[0] / (geometry[0][0] * density[0])
+
+
+@jax.custom_jvp
+def log_likelihood_ratio(x, df, nc):
+    """The first of `log_likelihood_ratio_and_slope`, differentiable."""
+    return log_likelihood_ratio_and_slope(x, df, nc)[0]
+
+
+@log_likelihood_ratio.defjvp
+def _log_likelihood_ratio_jvp(primals, tangents):
+    def difference(x, df, nc):
+        return chi_square(x, df, nc)[0] - chi_square(x, df, None)[0]
+
+    return log_likelihood_ratio(*primals), jax.jvp(difference, primals, tangents)[1]
+
+
 def _zero(tangent):
     return type(tangent) is jax.custom_derivatives.SymbolicZero
 

@@ -61,18 +61,61 @@ def _normal_jvp(primals, tangents):
     return values, (dlogsf, dlogcdf, dlogsf + safe * dx, dlogcdf + safe * dx)
 
 
+def _mills_drop(low, high):
+    """m(low) - m(high) for 0 <= low <= high, relative to itself: both parts of `_erfcx` are differenced term by term."""
+    bound = 1e100 if low.dtype == jnp.float64 else 1e15
+    y, x = (jnp.minimum(v, bound) * np.sqrt(0.5) for v in (low, high))
+    width = (jnp.minimum(high, bound) - jnp.minimum(low, bound)) * np.sqrt(0.5)
+    total = jnp.zeros_like(y)
+    for v2, weight in zip(_V2, _WEIGHTS):
+        # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
+        total = total + weight * (y * (x / (x + 1)) - v2 / (x + 1)) / ((y * y + v2) * ((x * x + v2) / (x + 1)))
+    # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h; it is below rounding for y > c/2
+    c = 2 * np.pi / _H
+    gap = jnp.minimum(x, c / 2) - jnp.minimum(y, c / 2)
+    gap = jnp.where(x < c / 2, width, gap)
+    y, x = jnp.minimum(y, c / 2), jnp.minimum(x, c / 2)
+
+    def d(v):
+        return jnp.exp(-v * v) + jnp.exp(c * v - v * v)
+
+    rise = jnp.exp(-y * y) * jnp.expm1(-gap * (x + y)) + jnp.exp(c * y - y * y) * jnp.expm1(gap * (c - x - y))
+    return np.sqrt(np.pi / 2) * (total * width + 2 * rise / d(x) / d(y))
+
+
+def log_mills_gap(a, b):
+    """log of pdf(a) (m(a) - m(b)) = sf(a) - exp((b^2-a^2)/2) sf(b) for a <= b, without cancellation anywhere.
+
+    With m(x) + m(-x) = sqrt(2 pi) exp(x^2/2) every case is a sum of positive terms (A = |a|, B = |b|), times pdf(a):
+        0 <= a        m(a) - m(b)
+        a < 0 <= b    sqrt(2 pi) (exp(a^2/2) - 1) + (m(0) - m(A)) + (m(0) - m(B))
+        b < 0         sqrt(2 pi) (exp(a^2/2) - exp(b^2/2)) + (m(B) - m(A))
+    """
+    size_a, size_b = jnp.abs(a), jnp.abs(b)
+    right, left = a >= 0, b < 0
+    zero = jnp.zeros_like(a)
+    first = _mills_drop(jnp.where(right, a, jnp.where(left, size_b, zero)), jnp.where(right, b, size_a))
+    second = jnp.where(right | left, zero, _mills_drop(zero, jnp.where(right | left, zero, b)))
+    low_end = jnp.where(left, b, zero)
+    lift = -jnp.expm1(0.5 * (low_end - a) * (low_end + a))
+    negative = jnp.where(right, 1.0, lift + jnp.exp(log_density(jnp.where(right, zero, a))) * (first + second))
+    return jnp.where(right, log_density(a) + jnp.log(jnp.where(right, first, 1.0)), jnp.log(negative))
+
+
 @jax.custom_jvp
 def upper_quantile(logp):
     """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23, then Halley on the (concave) log tail."""
     t = jnp.sqrt(-2 * logp)
     x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (1 + t * (1.432788 + t * (0.189269 + 0.001308 * t)))
     x = jnp.maximum(x, 0.0)
-    for _ in range(4):
+
+    def halley(_, x):
         logsf, _, log_mills, _ = normal(x)
         mills = jnp.exp(log_mills)
         step = (logsf - logp) * mills  # -f/f', f' = -1/m
-        x = jnp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
-    return x
+        return jnp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
+
+    return jax.lax.fori_loop(0, 4, halley, x)
 
 
 @upper_quantile.defjvp

@@ -1,0 +1,103 @@
+"""The relaxed (GLRT, offline) adversary: knows the data set without the record, the query and the noise, not the record.
+
+Without the record the direction of its effect is unknown, so the best statistic is the magnitude of the release. A
+number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`, which no adversary beats.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv import worst_case
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv.tradeoff import Curve
+from jaxpriv.tradeoff.pairs import ChiSquareShift, FoldedLaplaceShift, NormalLimit
+
+ASSUMPTION = "Relaxed: the adversary knows the query, the noise and all other records but not the record, and tests magnitudes."
+
+
+def gaussian(mu, dim=1):
+    """Gaussian noise: chi-square with `dim` degrees of freedom against noncentral chi-square with nc = mu^2.
+
+    Args:
+        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
+        dim: `Float[Array, "..."]` in (0, inf): the dimension that the record can move; 1 is the adversary's best case.
+
+    Returns: the forward `Curve` R (as j = 1 - R); `symmetric()` covers both directions.
+    Raises: ValueError for values outside their range.
+    Source: paper 1, Theorem 1; paper 2, Theorem 2. (Figure 1 of paper 1 prints Delta/sigma = 0.5 for values at 0.3.)
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.relaxed.gaussian(1.0, dim=30).symmetric().epsilon(1e-4):.4f}")
+        0.4612
+    """
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    return Curve(ChiSquareShift(dim, mu * mu))
+
+
+def laplace(ratio):
+    """Laplace noise: the exponential law against the folded Laplace law.
+
+    j(alpha) = e^-L (1/alpha - alpha)/2 for alpha >= e^-L and 1 - alpha cosh L below; pure log cosh L forward, L in reverse.
+
+    Args:
+        ratio: `Float[Array, "..."]` in [0, inf): L = L1 sensitivity over noise scale b.
+
+    Returns: the forward `Curve` j; quote `symmetric()`.
+    Raises: ValueError if ratio is outside its range. Source: paper 2, Theorem 1, with the constants of ERRATA, section 2.
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.relaxed.laplace(1.0).epsilon(0.0):.4f}")
+        0.4338
+    """
+    return Curve(FoldedLaplaceShift(as_parameter("ratio", ratio, NONNEGATIVE)))
+
+
+def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
+    """Several Gaussian releases with the same direction, seen together.
+
+    Args:
+        sensitivities: `Float[Array, "... releases"]` in [0, inf), L2.
+        noise_stds: `Float[Array, "... releases"]` in (0, inf).
+        dim: as in `gaussian`.
+        averaging: "optimal" (default; nc = sum (sensitivity/noise_std)^2) or "mean", the weaker adversary of paper 1,
+            Theorem 2 and paper 2, Lemma 8 (nc = (sum sensitivity)^2/sum noise_std^2).
+
+    Raises: ValueError for values outside their range.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.relaxed.gaussian_releases([1.0, 1.0], [1.0, 2.0], dim=5, averaging="mean")
+        >>> print(f"{curve.advantage():.4f}")
+        0.1018
+    """
+    return gaussian(worst_case.signal(sensitivities, noise_stds, averaging), dim)
+
+
+def gaussian_limit(mu, dim):
+    """The relaxed Gaussian curve for large dim: N(0, 1) against N(m, s^2), m = mu^2/sqrt(2 dim), s^2 = 1 + 2 mu^2/dim.
+
+    An approximation, not a guarantee: compare with `gaussian(mu, dim)`, whose beta it meets to about 0.1/sqrt(dim).
+    Where the printed formula falls above the diagonal (one end) the diagonal is returned. For mu^2 << dim it is the
+    Gaussian curve of `gaussian_limit_mu`.
+
+    Args and errors: as `gaussian`. Source: paper 1, Theorem 3, Eq. (35) (in (42)-(43) a spurious beta is printed);
+    paper 2, Theorem 3.
+
+        >>> import jaxpriv
+        >>> exact, limit = jaxpriv.relaxed.gaussian(5.0, dim=1000), jaxpriv.relaxed.gaussian_limit(5.0, 1000)
+        >>> print(f"{exact(0.1):.4f} {limit(0.1):.4f}")
+        0.7661 0.7653
+    """
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    array = np if all(isinstance(v, (float, np.ndarray)) for v in (mu, dim)) else jnp
+    nc = mu * mu
+    return Curve(NormalLimit(nc / array.sqrt(2 * dim), array.sqrt(1 + 2 * nc / dim)))
+
+
+def gaussian_limit_mu(mu, dim):
+    """mu of the Gaussian curve that `gaussian_limit` approaches for mu^2 << dim: mu^2/sqrt(2 dim). Source: paper 1, Eq. (37).
+
+    >>> print(f"{gaussian_limit_mu(5.0, 1000):.4f}")
+    0.5590
+    """
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    return mu * mu / (2 * dim) ** 0.5

@@ -1,0 +1,106 @@
+"""The privacy certificate: one mechanism, the worst case and the realistic case side by side."""
+
+import math
+from dataclasses import asdict, dataclass
+
+import jax
+import numpy as np
+
+from jaxpriv import relaxed, worst_case
+from jaxpriv._checks import Domain, POSITIVE, check_domain
+
+FALSE_POSITIVE_RATES = (1e-3, 1e-1)
+_DELTA = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Additive noise on one or several releases.
+
+    Attributes:
+        noise: "gaussian" or "laplace".
+        sensitivities: how far one record moves each release, L2 for gaussian, L1 for laplace; in (0, inf).
+        scales: noise standard deviation (gaussian) or scale b (laplace) of each release; in (0, inf).
+        dim: dimension of a release that a record can move, >= 1; for laplace noise 1.
+    """
+
+    noise: str
+    sensitivities: tuple
+    scales: tuple
+    dim: int = 1
+
+    def __post_init__(self):
+        if self.noise not in ("gaussian", "laplace"):
+            raise ValueError(f"noise = {self.noise!r}; accepted: 'gaussian', 'laplace'")
+        for name in ("sensitivities", "scales"):
+            values = getattr(self, name)
+            for value in values:
+                check_domain(name, value, POSITIVE)
+                if math.isnan(value):
+                    raise ValueError(f"{name} = nan is outside its range {POSITIVE.text}")
+        if not len(self.sensitivities) == len(self.scales) >= 1:
+            raise ValueError(f"{len(self.sensitivities)} sensitivities for {len(self.scales)} noise scales; give one each per release")
+        if not (self.dim >= 1 and float(self.dim).is_integer()):
+            raise ValueError(f"dim = {self.dim} is outside its range 1, 2, 3, ...")
+        if self.noise == "laplace" and len(self.scales) > 1:
+            raise ValueError("releases > 1 with laplace noise has no closed form; certify one release")
+        if self.noise == "laplace" and self.dim != 1:
+            raise ValueError(f"dim = {self.dim} with laplace noise: the relaxed Laplace adversary is known for dim = 1 only")
+
+    def adversaries(self):
+        """[(name, assumption, curve)], the worst case first."""
+        if self.noise == "laplace":
+            ratio = self.sensitivities[0] / self.scales[0]
+            return [("worst case", worst_case.ASSUMPTION, worst_case.laplace(ratio)),
+                    ("relaxed", relaxed.ASSUMPTION, relaxed.laplace(ratio).symmetric())]
+        mu = worst_case.signal(np.asarray(self.sensitivities), np.asarray(self.scales))
+        rows = [("worst case", worst_case.ASSUMPTION, worst_case.gaussian(mu))]
+        for dim in sorted({1, self.dim}):
+            extra = " One coordinate carries all the effect." if dim < self.dim else ""
+            rows.append((f"relaxed, dim {dim}", relaxed.ASSUMPTION + extra, relaxed.gaussian(mu, dim).symmetric()))
+        return rows
+
+
+def certify(mechanism, delta=1e-5):
+    """The certificate of a mechanism as a dictionary of plain numbers and sentences (what `--json` prints).
+
+    Args:
+        mechanism: a `Mechanism`.
+        delta: in (0, 1).
+
+    Returns: {"mechanism", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption", "epsilon",
+        "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu and advantage are upper bounds.
+    Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
+
+        >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
+        >>> [(row["adversary"], round(row["epsilon"], 3)) for row in certificate["adversaries"]]
+        [('worst case', 1.0), ('relaxed', 0.996)]
+    """
+    check_domain("delta", delta, _DELTA)
+    if math.isnan(delta):
+        raise ValueError(f"delta = nan is outside its range {_DELTA.text}")
+    with jax.enable_x64(True):
+        rows = [_row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()]
+    return {
+        "mechanism": asdict(mechanism),
+        "delta": delta,
+        "adjacency": "add/remove one record (the sensitivities are for this relation)",
+        "sampling": "none: every record takes part in every release",
+        "adversaries": rows,
+    }
+
+
+def _row(name, assumption, curve, delta):
+    tpr = curve.power(np.asarray(FALSE_POSITIVE_RATES))
+    row = {
+        "adversary": name,
+        "assumption": assumption,
+        "epsilon": float(curve.epsilon_bounds(delta)[1]),
+        "gdp_mu": float(curve.gdp_mu()),
+        "advantage": float(curve.delta_bounds(0.0)[1]),
+        "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
+    }
+    numbers = [row["epsilon"], row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()]
+    if any(math.isnan(number) for number in numbers):
+        raise ArithmeticError(f"the certificate of {name} contains NaN: {row}")
+    return row

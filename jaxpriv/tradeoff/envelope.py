@@ -1,0 +1,266 @@
+"""Experiments known by the tangent lines of their trade-off function: mixtures, and the symmetric worst of several."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from jaxpriv.tradeoff.experiment import Experiment, Point
+from jaxpriv.tradeoff.laws import pytree
+from jaxpriv.tradeoff.pair import safe_log
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+
+class Envelope(Experiment):
+    """Errors from the slope at alpha: the line of slope -e^eps that touches at (a, b) gives beta = b - e^eps (alpha - a).
+
+    That is exact on straight pieces, and elsewhere an error of eps enters squared.
+    """
+
+    def errors(self, alpha, reverse):
+        eps = self.slope(alpha, reverse)
+        point = self.touch(eps, reverse)
+        inside = (alpha > 0) & (alpha < 1)
+        rise = jnp.exp(eps) * (jnp.where(inside, alpha, 0.5) - jnp.exp(point.log_alpha))
+        log_beta = safe_log(jnp.exp(point.log_beta) - rise)
+        log_power = safe_log(jnp.exp(point.log_power) + rise)
+        sure, none = jnp.zeros_like(alpha), jnp.full_like(alpha, -jnp.inf)
+        end = alpha <= 0
+        log_beta = jnp.where(inside, log_beta, jnp.where(end, sure, none))
+        log_power = jnp.where(inside, log_power, jnp.where(end, none, sure))
+        bad = jnp.where(jnp.isnan(alpha), jnp.nan, 0.0)
+        return log_beta + bad, log_power + bad
+
+    def slope(self, alpha, reverse):
+        inside = (alpha > 0) & (alpha < 1)
+        return _slope(self, jnp.where(inside, alpha, 0.5), reverse)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _slope(envelope, alpha, reverse):
+    return envelope.find_slope(alpha, reverse)
+
+
+@_slope.defjvp
+def _slope_jvp(reverse, primals, tangents):
+    """alpha(eps) = alpha moves eps where the curve bends; on a straight piece, and at its ends, eps stays."""
+    envelope, alpha = primals
+    eps = _slope(envelope, alpha, reverse)
+
+    def touching(envelope, eps):
+        return jnp.exp(envelope.touch(eps, reverse).log_alpha)
+
+    value, explicit = jax.jvp(lambda e: touching(e, eps), (envelope,), (tangents[0],))
+    _, rate = jax.jvp(partial(touching, envelope), (eps,), (jnp.ones_like(eps),))
+    bends = (rate < 0) & (jnp.abs(value - alpha) <= 1e-6 * jnp.minimum(alpha, 1 - alpha))
+    return eps, jnp.where(bends, (tangents[1] - explicit) / jnp.where(bends, rate, 1.0), 0.0)
+
+
+def _where_touching(touch, alpha, low, high):
+    """The slope eps in [low, high] at which the touching point passes alpha."""
+
+    def shortfall(eps):
+        log_alpha = touch(eps).log_alpha
+        return jnp.log(alpha) - log_alpha, jnp.zeros_like(eps)
+
+    return newton_in_bracket(shortfall, low, high, iterations=48)
+
+
+def _finite(eps):
+    bound = 1e4 if eps.dtype == jnp.float64 else 80.0
+    return jnp.clip(eps, -bound, bound)
+
+
+@pytree
+class Mixture(Envelope):
+    """One of several experiments, drawn with the weights and known to the adversary: the conjugates are averaged.
+
+    `members` are batched experiments whose parameters carry the members along a last axis, `weights` alike.
+    """
+
+    members: tuple
+    weights: tuple
+
+    def batch_shape(self):
+        shapes = [jnp.broadcast_shapes(m.batch_shape(), jnp.shape(w)) for m, w in zip(self.members, self.weights)]
+        return jnp.broadcast_shapes(*(shape[:-1] for shape in shapes))
+
+    def aligned(self, shape, dtype):
+        def spread(member, weight):
+            full = shape + jnp.broadcast_shapes(member.batch_shape(), jnp.shape(weight))[-1:]
+            return member.aligned(full, dtype), jnp.broadcast_to(jnp.asarray(weight, dtype), full)
+
+        members, weights = zip(*map(spread, self.members, self.weights))
+        return Mixture(members, weights)
+
+    def _each(self, function):
+        """function(member) for all members, stacked along the last axis."""
+        return jnp.concatenate([function(member) for member in self.members], -1)
+
+    def _average(self, log_values):
+        return logsumexp(log_values + jnp.log(jnp.concatenate(self.weights, -1)), axis=-1)
+
+    def log_delta(self, eps, reverse):
+        return self._average(self._each(lambda m: m.log_delta(_per_member(eps, m), reverse)))
+
+    def touch(self, eps, reverse):
+        points = [m.touch(_per_member(eps, m), reverse) for m in self.members]
+        return Point(*(self._average(jnp.concatenate(parts, -1)) for parts in zip(*points)))
+
+    def find_slope(self, alpha, reverse):
+        slopes = _finite(self._each(lambda m: m.slope(_per_member(alpha, m), reverse)))
+        return _where_touching(lambda eps: self.touch(eps, reverse), alpha, jnp.min(slopes, -1), jnp.max(slopes, -1))
+
+    def solve_epsilon(self, log_delta, reverse):
+        each = self._each(lambda m: m.epsilon(_per_member(log_delta, m), reverse))
+
+        def excess(eps):
+            value = self.log_delta(eps, reverse)
+            return log_delta - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
+
+        return newton_in_bracket(excess, jnp.min(each, -1), jnp.max(each, -1))
+
+    def gaussian_mu(self):
+        """The largest member's: the mixture lies above its curve, and follows it for alpha -> 0."""
+        known = [m.gaussian_mu() for m in self.members]
+        if any(mu is None for mu in known):
+            return None
+        return jnp.max(jnp.where(jnp.concatenate(self.weights, -1) > 0, jnp.concatenate(known, -1), 0.0), -1)
+
+    def loss_bound(self, reverse):
+        return jnp.max(self._each(lambda m: m.loss_bound(reverse)), -1)
+
+    def reversed(self):
+        return Mixture(tuple(m.reversed() for m in self.members), self.weights)
+
+    def subsampled(self, rate):
+        return Mixture(tuple(m.subsampled(jnp.asarray(rate)[..., None]) for m in self.members), self.weights)
+
+
+def _per_member(value, member):
+    return jnp.broadcast_to(value[..., None], jnp.broadcast_shapes(value.shape + (1,), member.batch_shape()))
+
+
+@pytree
+class Symmetric(Envelope):
+    """The lower convex envelope of several experiments in both directions: whoever attacks, and whichever way.
+
+    Its profile is the largest of theirs. Where one of them supports the envelope, its own curve is the envelope; two such
+    stretches are joined by a straight piece, the one of slope -1 between the two directions' points at eps = 0 always.
+    """
+
+    members: tuple
+
+    def _contacts(self, eps):
+        """Both directions of every member: log deltas (directions, ...) and their points, stacked alike."""
+        parts = [contact for member in self.members for contact in member.contacts(eps)]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+    def log_delta(self, eps, reverse):
+        del reverse
+        return _largest([member.log_delta(eps, r) for member in self.members for r in (False, True)])
+
+    def epsilon(self, log_delta, reverse):
+        del reverse
+        return _largest([member.epsilon(log_delta, r) for member in self.members for r in (False, True)])
+
+    def touch(self, eps, reverse):
+        """The supporting direction's point; where several tie, as they do at eps = 0, the one with the smallest alpha."""
+        del reverse
+        return _first_support(*self._contacts(eps))
+
+    def find_slope(self, alpha, reverse):
+        """0 on the middle piece, else the slope of a direction that supports the envelope at alpha, else by bisection.
+
+        The loop's first round looks at the candidates; it goes on only if some alpha lies on another straight piece.
+        """
+        del reverse
+        own = [_finite(slope) for member in self.members for slope in member.slopes(alpha)]
+        candidates = jnp.stack([jnp.zeros_like(alpha), *own])
+        wide = Symmetric(tuple(member.aligned(candidates.shape, alpha.dtype) for member in self.members))
+        low, high = jnp.min(candidates[1:], 0), jnp.max(candidates[1:], 0)
+
+        def choose(log_deltas, points):
+            supports = _support(log_deltas)
+            start, stop = _span(points.log_alpha[:, 0], supports[:, 0])
+            found = (alpha >= start) & (alpha <= stop)
+            result = jnp.zeros_like(alpha)
+            for index, eps in enumerate(own):
+                take = supports[index, index + 1] & ~found
+                result, found = jnp.where(take, eps, result), found | take
+            return result, found | jnp.isnan(alpha)
+
+        def look(state):
+            step, eps, low, high, result, found = state
+            log_deltas, points = wide._contacts(eps)
+            chosen, settled = choose(log_deltas, points)
+            first = step == 0
+            beyond = _span(points.log_alpha[:, 0], _support(log_deltas)[:, 0])[0] > alpha
+            low, high = jnp.where(~first & beyond, eps[0], low), jnp.where(~first & ~beyond, eps[0], high)
+            found = jnp.where(first, settled, found)
+            middle = 0.5 * (low + high)
+            result = jnp.where(first, chosen, jnp.where(found, result, middle))
+            return step + 1, jnp.broadcast_to(middle, eps.shape), low, high, result, found
+
+        def unfinished(state):
+            step, *_, found = state
+            return (step == 0) | ((step < 50) & ~jnp.all(found))
+
+        state = (0, candidates, low, high, jnp.zeros_like(alpha), jnp.zeros(alpha.shape, bool))
+        return jax.lax.while_loop(unfinished, look, state)[4]
+
+    def kinks(self, reverse):
+        del reverse
+        own = tuple(kink for member in self.members for r in (False, True) for kink in member.kinks(r))
+        log_deltas, points = self._contacts(jnp.zeros(self.batch_shape(), jnp.result_type(*jax.tree.leaves(self))))
+        return own + _span(points.log_alpha, _support(log_deltas))
+
+    def loss_bound(self, reverse):
+        del reverse
+        return _largest([member.loss_bound(r) for member in self.members for r in (False, True)])
+
+    def contact(self, eps, reverse):
+        """Both from one evaluation of all directions."""
+        del reverse
+        log_deltas, points = self._contacts(eps)
+        return jnp.max(log_deltas, 0), _first_support(log_deltas, points)
+
+    def gaussian_mu(self):
+        known = [member.gaussian_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
+
+    def reversed(self):
+        return self
+
+    def subsampled(self, rate):
+        return Symmetric(tuple(m.subsampled(rate) for member in self.members for m in (member, member.reversed())))
+
+    def compose(self, n):
+        return Symmetric(tuple(member.compose(n) for member in self.members))
+
+
+def _largest(values):
+    result = values[0]
+    for value in values[1:]:
+        result = jnp.maximum(result, value)
+    return result
+
+
+def _support(log_deltas):
+    """Which directions (first axis) have the largest profile, up to rounding."""
+    worst = jnp.max(log_deltas, 0)
+    slack = 16 * jnp.finfo(worst.dtype).eps * (1 + jnp.abs(worst))
+    return (log_deltas == worst) | (log_deltas >= worst - jnp.where(jnp.isfinite(slack), slack, 0.0))
+
+
+def _first_support(log_deltas, points):
+    """Of the supporting points that with the smallest alpha."""
+    index = jnp.argmin(jnp.where(_support(log_deltas), points.log_alpha, jnp.inf), 0)[None]
+    return jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, index, 0)[0], points)
+
+
+def _span(log_alpha, supports):
+    """Smallest and largest alpha among the supporting points: the ends of a straight piece."""
+    low = jnp.min(jnp.where(supports, log_alpha, jnp.inf), 0)
+    return jnp.exp(low), jnp.exp(jnp.max(jnp.where(supports, log_alpha, -jnp.inf), 0))

@@ -1,0 +1,92 @@
+"""What an adversary can do, as a testing problem in two directions: the interface behind every trade-off curve.
+
+An experiment knows the trade-off function f of its forward test (null: record absent) and, with `reverse`, that of the
+test with the hypotheses exchanged, f^-1. Everything is elementwise on arrays broadcast to one dtype, in log space:
+
+    errors(alpha)     (log beta, log power) of the best test at level alpha
+    slope(alpha)      eps with -e^eps a slope of f at alpha
+    touch(eps)        the point (log alpha, log beta, log power) where a line of slope -e^eps supports f
+    log_delta(eps)    log of delta(eps) = power - e^eps alpha at that point, formed without cancellation: the conjugate
+    epsilon(logd)     the eps >= 0 with log_delta(eps) = logd, 0 if delta(0) is smaller
+
+delta is convex in e^eps with d delta/d eps = -e^eps alpha(eps), and a parameter moves delta by its explicit derivative
+at the fixed point alone (envelope theorem): these two facts give every derivative here.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Point(NamedTuple):
+    """A point of a trade-off function, with 1 - beta kept separately."""
+
+    log_alpha: jax.Array
+    log_beta: jax.Array
+    log_power: jax.Array
+
+
+class Experiment:
+    """Base of dominating pairs and of what is built from them."""
+
+    def batch_shape(self):
+        return jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in jax.tree.leaves(self)))
+
+    def aligned(self, shape, dtype):
+        """The same experiment with every parameter broadcast to one shape and dtype."""
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape), self)
+
+    def epsilon(self, log_delta, reverse):
+        return _epsilon(self, log_delta, reverse)
+
+    def contact(self, eps, reverse):
+        """(log delta, touch): the first for its value only, the second differentiable."""
+        return jax.lax.stop_gradient(self.log_delta(eps, reverse)), self.touch(eps, reverse)
+
+    def contacts(self, eps):
+        """The contacts of both directions at one eps."""
+        return self.contact(eps, False), self.contact(eps, True)
+
+    def loss_bound(self, reverse):
+        """The largest privacy loss of a direction: delta is zero beyond."""
+        return jnp.full(self.batch_shape(), jnp.inf, jnp.result_type(*jax.tree.leaves(self)))
+
+    def slopes(self, alpha):
+        """The slopes of both directions at one alpha."""
+        return self.slope(alpha, False), self.slope(alpha, True)
+
+    def kinks(self, reverse):
+        """Levels alpha at which the trade-off function is not smooth."""
+        return ()
+
+    def gaussian_mu(self):
+        """The smallest mu with G_mu below both directions, where theory gives it; None where it must be searched."""
+        return None
+
+    def auc(self):
+        """The area under the ROC curve in closed form, or None."""
+        return None
+
+    def compose(self, n):
+        raise ValueError(
+            f"compose(n) has no closed form for {type(self).__name__}: only curves from Gaussian noise without "
+            "sub-sampling or mixtures compose exactly here"
+        )
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _epsilon(experiment, log_delta, reverse):
+    return jnp.maximum(experiment.solve_epsilon(log_delta, reverse), 0.0)
+
+
+@_epsilon.defjvp
+def _epsilon_jvp(reverse, primals, tangents):
+    experiment, log_delta = primals
+    eps = _epsilon(experiment, log_delta, reverse)
+    _, explicit = jax.jvp(lambda e: e.log_delta(eps, reverse), (experiment,), (tangents[0],))
+    log_rate = eps + experiment.touch(eps, reverse).log_alpha - log_delta
+    moving = (eps > 0) & jnp.isfinite(log_rate)
+    rate = jnp.exp(jnp.where(moving, log_rate, 0.0))
+    return eps, jnp.where(moving, (explicit - tangents[1]) / rate, jnp.where(jnp.isnan(eps), jnp.nan, 0.0))

@@ -1,0 +1,133 @@
+"""A dominating pair (P, Q): the test statistic's laws when the record is absent and present, with q/p increasing.
+
+The best tests reject for large t. At the threshold with log q/p(t) = eps,
+
+    forward   delta(eps) = Q(T > t) - e^eps P(T > t) = q(t) (m_Q(t) - m_P(t)),    m = sf/pdf  (Mills' ratio)
+    reverse   delta(eps) = P(T <= t) - e^eps Q(T <= t), log q/p(t) = -eps,  = p(t) (n_P(t) - n_Q(t)),    n = cdf/pdf
+
+and the ratios differ by a good part of themselves even where both probabilities are 1e-300.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import Experiment, Point
+
+
+class Pair(Experiment):
+    """A dominating pair; a subclass gives `null`, `alternative`, `find_threshold`, and what it can do better than below.
+
+    `split()` returns (is the pair more than one law twice?, the pair with harmless parameters where it is not).
+    """
+
+    def reversed(self):
+        from jaxpriv.tradeoff.subsampled import Reversed
+
+        return Reversed(self)
+
+    def subsampled(self, rate):
+        from jaxpriv.tradeoff.subsampled import Subsampled
+
+        return Subsampled(self, rate)
+
+    def log_ratio(self, t):
+        """log q/p(t), increasing."""
+        return self.alternative.logpdf(t) - self.null.logpdf(t)
+
+    def threshold(self, eps):
+        """The t with log q/p(t) = eps, at the end of the support where there is none."""
+        return _threshold(self, eps)
+
+    def log_delta(self, eps, reverse):
+        proper, safe = self.split()
+        return jnp.where(proper, _log_delta(safe, eps, reverse), self.same_law(eps))
+
+    @staticmethod
+    def same_law(eps):
+        """log max(0, 1 - e^eps): the profile of P = Q, and a lower bound of every profile."""
+        negative = eps < 0
+        return jnp.where(negative, log1mexp(jnp.where(negative, eps, -1.0)), jnp.where(jnp.isnan(eps), jnp.nan, -jnp.inf))
+
+    def log_delta_at(self, eps, t, reverse):
+        """log delta(eps), given t = threshold(eps)."""
+        return self.log_gap(*self.both_at(t), reverse)
+
+    def both_at(self, t):
+        return self.null.at(t), self.alternative.at(t)
+
+    @staticmethod
+    def log_gap(null, alternative, reverse):
+        """log delta at a threshold from what both laws are `at` it."""
+        (logpdf_p, _, _, up_p, down_p), (logpdf_q, _, _, up_q, down_q) = null, alternative
+        large, small, logpdf = (down_p, down_q, logpdf_p) if reverse else (up_q, up_p, logpdf_q)
+        return logpdf + large + log1mexp(jnp.minimum(small - large, 0.0))
+
+    def touch(self, eps, reverse):
+        return self.point(*self.both_at(self.threshold(-eps if reverse else eps)), reverse)
+
+    @staticmethod
+    def point(null, alternative, reverse):
+        """The errors of rejecting beyond a threshold from what both laws are `at` it."""
+        (_, up_p, down_p, _, _), (_, up_q, down_q, _, _) = null, alternative
+        return Point(down_q, up_p, down_p) if reverse else Point(up_p, down_q, up_q)
+
+    def critical_value(self, alpha, reverse):
+        log_alpha = safe_log(alpha)
+        return self.alternative.ppf_exp(log_alpha) if reverse else self.null.isf_exp(log_alpha)
+
+    def errors(self, alpha, reverse):
+        t = self.critical_value(alpha, reverse)
+        up, down = (self.null if reverse else self.alternative).log_tails(t)
+        return (up, down) if reverse else (down, up)
+
+    def slope(self, alpha, reverse):
+        ratio = self.log_ratio(self.critical_value(alpha, reverse))
+        return -ratio if reverse else ratio
+
+
+def safe_log(p):
+    """log p with log 0 = -inf and, there, a zero gradient."""
+    positive = p > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, p, 1.0)), jnp.where(p == 0, -jnp.inf, jnp.nan))
+
+
+@jax.custom_jvp
+def _threshold(pair, eps):
+    return pair.find_threshold(eps)
+
+
+@_threshold.defjvp
+def _threshold_jvp(primals, tangents):
+    pair, eps = primals
+    t = _threshold(pair, eps)
+    _, explicit = jax.jvp(lambda p: p.log_ratio(t), (pair,), (tangents[0],))
+    _, slope = jax.jvp(pair.log_ratio, (t,), (jnp.ones_like(t),))
+    moving = (slope > 0) & jnp.isfinite(slope)
+    return t, jnp.where(moving, (tangents[1] - explicit) / jnp.where(moving, slope, 1.0), 0.0)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _log_delta(pair, eps, reverse):
+    return pair.log_delta_at(eps, pair.threshold(-eps if reverse else eps), reverse)
+
+
+@_log_delta.defjvp
+def _log_delta_jvp(reverse, primals, tangents):
+    """delta = A - e^eps B at fixed t: d log delta = (1+w) d log A - w (d log B + d eps), w = e^eps B/delta."""
+    pair, eps = primals
+    value = _log_delta(pair, eps, reverse)
+    t = pair.threshold(-eps if reverse else eps)
+
+    def logs(pair):
+        (up_p, down_p), (up_q, down_q) = pair.null.log_tails(t), pair.alternative.log_tails(t)
+        return (down_p, down_q) if reverse else (up_q, up_p)
+
+    (_, log_b), (dlog_a, dlog_b) = jax.jvp(logs, (pair,), (tangents[0],))
+    log_w = eps + log_b - value
+    alive = (value > -jnp.inf) & (log_w < jnp.inf)
+    w = jnp.exp(jnp.where(alive, log_w, -jnp.inf))
+    change = (1 + w) * dlog_a - w * (jnp.where(log_b > -jnp.inf, dlog_b, 0.0) + tangents[1])
+    return value, jnp.where(alive, change, jnp.where(jnp.isnan(value), jnp.nan, 0.0))

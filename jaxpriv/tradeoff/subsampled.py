@@ -1,0 +1,219 @@
+"""Pairs made of a pair: hypotheses exchanged, and the record sub-sampled."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.laws import Blend, Law, pytree
+from jaxpriv.tradeoff.pair import Pair
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+
+@pytree
+class Negated(Law):
+    """The law of -T."""
+
+    law: Law
+
+    def logpdf(self, t):
+        return self.law.logpdf(-t)
+
+    def log_tails(self, t):
+        return self.law.log_tails(-t)[::-1]
+
+    def at(self, t):
+        logpdf, logsf, logcdf, up, down = self.law.at(-t)
+        return logpdf, logcdf, logsf, down, up
+
+    def isf_exp(self, logp):
+        return -self.law.ppf_exp(logp)
+
+    def ppf_exp(self, logp):
+        return -self.law.isf_exp(logp)
+
+
+@pytree
+class Reversed(Pair):
+    """The pair with null and alternative exchanged; its statistic is -T."""
+
+    base: Pair
+
+    @property
+    def null(self):
+        return Negated(self.base.alternative)
+
+    @property
+    def alternative(self):
+        return Negated(self.base.null)
+
+    def log_ratio(self, t):
+        return -self.base.log_ratio(-t)
+
+    def threshold(self, eps):
+        return -self.base.threshold(-eps)
+
+    def touch(self, eps, reverse):
+        return self.base.touch(eps, not reverse)
+
+    def log_delta(self, eps, reverse):
+        return self.base.log_delta(eps, not reverse)
+
+    def epsilon(self, log_delta, reverse):
+        return self.base.epsilon(log_delta, not reverse)
+
+    def errors(self, alpha, reverse):
+        return self.base.errors(alpha, not reverse)
+
+    def slope(self, alpha, reverse):
+        return self.base.slope(alpha, not reverse)
+
+    def contact(self, eps, reverse):
+        return self.base.contact(eps, not reverse)
+
+    def contacts(self, eps):
+        return self.base.contacts(eps)[::-1]
+
+    def slopes(self, alpha):
+        return self.base.slopes(alpha)[::-1]
+
+    def loss_bound(self, reverse):
+        return self.base.loss_bound(not reverse)
+
+    def kinks(self, reverse):
+        return self.base.kinks(not reverse)
+
+    def gaussian_mu(self):
+        return self.base.gaussian_mu()
+
+    def auc(self):
+        return self.base.auc()
+
+    def compose(self, n):
+        return Reversed(self.base.compose(n))
+
+    def reversed(self):
+        return self.base
+
+
+@pytree
+class Subsampled(Pair):
+    """P against (1-p) P + p Q: the record takes part with probability p = rate (Lemma 9 of paper 2).
+
+        forward  f_p = p f + (1-p) Id,   delta_p(eps) = p delta(eps'),   e^eps' = 1 + (e^eps - 1)/p
+        reverse  delta_p(eps) = (1 - (1-p) e^eps) delta(eps_r),   e^eps_r = p e^eps/(1 - (1-p) e^eps),
+                 and 0 for eps >= -log(1-p)
+    """
+
+    base: Pair
+    rate: jax.Array
+
+    def subsampled(self, rate):
+        return Subsampled(self.base, self.rate * rate)
+
+    @property
+    def null(self):
+        return self.base.null
+
+    @property
+    def alternative(self):
+        return Blend(self.base.null, self.base.alternative, self.rate)
+
+    def log_ratio(self, t):
+        """log(1 + p (e^L - 1)), from whichever of e^L, e^-L does not overflow."""
+        base = self.base.log_ratio(t)
+        high = base > 0
+        up, down = jnp.where(high, base, 0.0), jnp.where(high, 0.0, base)
+        return jnp.where(high, up + jnp.log(self.rate + (1 - self.rate) * jnp.exp(-up)),
+                         jnp.log1p(self.rate * jnp.expm1(down)))
+
+    def _base_eps(self, eps):
+        """(is there a threshold?, eps'), without overflow for large eps."""
+        inside = jnp.expm1(eps) > -self.rate
+        e = jnp.where(inside, eps, 0.0)
+        high = e > 1
+        up, down = jnp.where(high, e, 1.0), jnp.where(high, 0.0, e)
+        large = up - jnp.log(self.rate) + jnp.log1p(-(1 - self.rate) * jnp.exp(-up))
+        return inside, jnp.where(high, large, jnp.log1p(jnp.expm1(down) / self.rate))
+
+    def _base_eps_reverse(self, eps):
+        """(is delta positive?, eps_r, 1 - (1-p) e^eps)."""
+        left = self.rate - (1 - self.rate) * jnp.expm1(eps)
+        positive = left > 0
+        left = jnp.where(positive, left, 1.0)
+        return positive, jnp.where(positive, eps, 0.0) + jnp.log(self.rate) - jnp.log(left), left
+
+    def threshold(self, eps):
+        inside, base_eps = self._base_eps(eps)
+        return jnp.where(inside, self.base.threshold(base_eps), self.null.ppf_exp(jnp.full_like(eps, -jnp.inf)))
+
+    def touch(self, eps, reverse):
+        """From the base's touch, with tails blended: no threshold needed."""
+        inside, base_eps = self._base_eps(-eps if reverse else eps)
+        point = self.base.touch(base_eps, False)
+        mix = partial(Blend._mix, self)
+        zero, none = jnp.zeros_like(eps), jnp.full_like(eps, -jnp.inf)
+        log_miss = log1mexp(point.log_alpha)
+        down = jnp.where(inside, mix(log_miss, point.log_beta), none)
+        up = jnp.where(inside, mix(point.log_alpha, point.log_power), zero)
+        log_alpha = jnp.where(inside, point.log_alpha, zero)
+        return Point(down, log_alpha, jnp.where(inside, log_miss, none)) if reverse else Point(log_alpha, down, up)
+
+    def log_delta(self, eps, reverse):
+        if reverse:
+            positive, base_eps, left = self._base_eps_reverse(eps)
+            value = jnp.log(left) + self.base.log_delta(base_eps, True)
+            return jnp.where(positive, value, jnp.where(jnp.isnan(eps), jnp.nan, -jnp.inf))
+        inside, base_eps = self._base_eps(eps)
+        return jnp.where(inside, jnp.log(self.rate) + self.base.log_delta(base_eps, False), self.same_law(eps))
+
+    def solve_epsilon(self, log_delta, reverse):
+        if not reverse:
+            up = self.base.epsilon(jnp.minimum(log_delta - jnp.log(self.rate), 0.0), False)
+            return self._from_base(up)
+        # p delta(e)/(p + (1-p) e^e) = delta: e lies left of the base's answer for delta
+        high = self.base.epsilon(log_delta, True)
+
+        def shortfall(e):
+            """target - log delta, increasing in e; its slope needs e^e Q(T<=t)/delta only."""
+            log_delta_base = self.base.log_delta(e, True)
+            weight = jnp.logaddexp(jnp.log(self.rate), jnp.log1p(-self.rate) + e)
+            slope = jnp.exp(e + self.base.touch(e, True).log_alpha - log_delta_base)
+            slope = slope + jnp.exp(jnp.log1p(-self.rate) + e - weight)
+            return log_delta - (jnp.log(self.rate) + log_delta_base - weight), slope
+
+        e = newton_in_bracket(shortfall, jnp.zeros_like(high), high)
+        return e - jnp.log(self.rate + (1 - self.rate) * jnp.exp(e))
+
+    def _from_base(self, e):
+        """log(1 + p (e^e - 1)) for e >= 0."""
+        return jnp.where(e > 1, e + jnp.log(self.rate + (1 - self.rate) * jnp.exp(-e)),
+                         jnp.log1p(self.rate * jnp.expm1(jnp.minimum(e, 1.0))))
+
+    def errors(self, alpha, reverse):
+        if reverse:
+            return super().errors(alpha, reverse)
+        log_beta, log_power = self.base.errors(alpha, False)
+        mix = partial(Blend._mix, self)
+        return mix(jnp.log1p(-alpha), log_beta), mix(jnp.log(alpha), log_power)
+
+    def loss_bound(self, reverse):
+        base = self.base.loss_bound(reverse)
+        if reverse:
+            return -jnp.log1p(self.rate * jnp.expm1(-base))
+        return jnp.where(base < jnp.inf, self._from_base(jnp.where(base < jnp.inf, base, 0.0)), jnp.inf)
+
+    def kinks(self, reverse):
+        if not reverse:
+            return self.base.kinks(False)
+        return tuple(jnp.exp(self.errors(kink, False)[0]) for kink in self.base.kinks(False))
+
+    def gaussian_mu(self):
+        """The base's: deep in the tail a factor p of the power does not move its normal quantile."""
+        return self.base.gaussian_mu()
+
+    def auc(self):
+        base = self.base.auc()
+        return None if base is None else self.rate * base + (1 - self.rate) / 2

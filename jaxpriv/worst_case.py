@@ -1,0 +1,81 @@
+"""The full (Neyman-Pearson optimal) adversary: knows everything but whether the record took part."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv.tradeoff import Curve
+from jaxpriv.tradeoff.pairs import LaplaceShift, NormalShift
+
+ASSUMPTION = "Worst case: the adversary knows every other record, the query and the noise, and tests the exact likelihoods."
+
+
+def gaussian(mu):
+    """Gaussian noise: G_mu(alpha) = Phi(Phi^-1(1-alpha) - mu), whatever the query's dimension.
+
+    Args:
+        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
+
+    Returns: a `Curve`, the same in both directions.
+    Raises: ValueError if mu is outside its range. Source: Dong, Roth, Su, Theorem 2.7; paper 1, Eq. (19).
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.worst_case.gaussian(0.5).epsilon(1e-4):.4f}")
+        1.6981
+    """
+    return Curve(NormalShift(as_parameter("mu", mu, NONNEGATIVE)))
+
+
+def laplace(ratio):
+    """Laplace noise: pure eps-DP with eps = ratio, and the smaller profile delta(eps) = 1 - exp((eps - ratio)/2) below.
+
+    Args:
+        ratio: `Float[Array, "..."]` in [0, inf): L1 sensitivity over noise scale b.
+
+    Returns: a `Curve`, the same in both directions.
+    Raises: ValueError if ratio is outside its range. Source: Dong, Roth, Su, Lemma A.6.
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.worst_case.laplace(1.0).delta(0.5):.4f}")
+        0.2212
+    """
+    return Curve(LaplaceShift(as_parameter("ratio", ratio, NONNEGATIVE)))
+
+
+def gaussian_releases(sensitivities, noise_stds):
+    """Unequal Gaussian releases seen together: mu^2 = sum_i (sensitivity_i/noise_std_i)^2.
+
+    Args:
+        sensitivities: `Float[Array, "... releases"]` in [0, inf), L2, one for each release.
+        noise_stds: `Float[Array, "... releases"]` in (0, inf).
+
+    Raises: ValueError for values outside their range. Source: Dong, Roth, Su, Corollary 3.3.
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.worst_case.gaussian_releases([3.0, 4.0], [1.0, 1.0]).gdp_mu():.4f}")
+        5.0000
+    """
+    return gaussian(signal(sensitivities, noise_stds))
+
+
+def signal(sensitivities, noise_stds, averaging="optimal"):
+    """mu of several Gaussian releases to an adversary who adds them up.
+
+    "optimal" weights release i by sensitivity_i/noise_std_i^2, mu^2 = sum (sensitivity/noise_std)^2; "mean" is the plain
+    average of paper 1, Theorem 2 and paper 2, Lemma 8, mu^2 = (sum sensitivity)^2/sum noise_std^2, never larger
+    (Cauchy-Schwarz) and equal for equal releases.
+
+        >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} {signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")
+        1.1180 0.8944
+    """
+    if averaging not in ("optimal", "mean"):
+        raise ValueError(f"averaging = {averaging!r}; accepted: 'optimal', 'mean'")
+    sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
+    noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
+    array = np if all(isinstance(v, (float, np.ndarray)) for v in (sensitivities, noise_stds)) else jnp
+    if averaging == "mean":
+        sensitivities, noise_stds = array.broadcast_arrays(sensitivities, noise_stds)
+        return array.sum(sensitivities, -1) / array.sqrt(array.sum(noise_stds**2, -1))
+    # the norm of the ratios, with zero gradient instead of NaN at zero signal
+    square = array.sum((sensitivities / noise_stds) ** 2, -1)
+    return array.where(square > 0, array.sqrt(array.where(square > 0, square, 1.0)), 0.0)

@@ -1,0 +1,1 @@
+"""Tests of jaxpriv; the folders mirror the package."""

@@ -1,0 +1,1 @@
+"""Tests of jaxpriv.stats, written against the public functions alone."""
