@@ -43,7 +43,8 @@ class Pair(Experiment):
 
     def log_delta(self, eps, reverse):
         proper, safe = self.split()
-        return jnp.where(proper, _log_delta(safe, eps, reverse), self.same_law(eps))
+        regular = proper & (eps > -self.loss_bound(not reverse))
+        return jnp.where(regular, _log_delta(safe, eps, reverse), self.same_law(eps))
 
     @staticmethod
     def same_law(eps):
@@ -53,14 +54,13 @@ class Pair(Experiment):
 
     def log_delta_at(self, eps, t, reverse):
         """log delta(eps), given t = threshold(eps)."""
-        return self.log_gap(*self.both_at(t), reverse)
+        return self.log_gap(t, *self.both_at(t), reverse)
 
     def both_at(self, t):
         return self.null.at(t), self.alternative.at(t)
 
-    @staticmethod
-    def log_gap(null, alternative, reverse):
-        """log delta at a threshold from what both laws are `at` it."""
+    def log_gap(self, t, null, alternative, reverse):
+        """log delta at the threshold t from what both laws are `at` it."""
         (logpdf_p, _, _, up_p, down_p), (logpdf_q, _, _, up_q, down_q) = null, alternative
         large, small, logpdf = (down_p, down_q, logpdf_p) if reverse else (up_q, up_p, logpdf_q)
         return logpdf + large + log1mexp(jnp.minimum(small - large, 0.0))

@@ -115,17 +115,29 @@ class ChiSquareShift(Pair):
     def _contacts(self, ratios, directions):
         proper, safe = self.split()
         wide = safe.aligned(ratios.shape, ratios.dtype)
-        null, alternative = wide.both_at(wide.threshold(ratios))
+        t = wide.threshold(ratios)
+        null, alternative = wide.both_at(t)
         contacts = []
         for i, reverse in enumerate(directions):
             at_null, at_alternative = jax.tree.map(lambda v: v[i], (null, alternative))
             eps = -ratios[i] if reverse else ratios[i]
-            log_delta = jnp.where(proper, self.log_gap(at_null, at_alternative, reverse), self.same_law(eps))
+            regular = proper & (eps > -self.loss_bound(not reverse))
+            log_delta = jnp.where(regular, safe.log_gap(t[i], at_null, at_alternative, reverse), self.same_law(eps))
             contacts.append((jax.lax.stop_gradient(log_delta), self.point(at_null, at_alternative, reverse)))
         return tuple(contacts)
 
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
+
+    def log_gap(self, t, null, alternative, reverse):
+        """Near t = 0 the ratio is 1 + nc t/(2 df) to first order, and the reverse delta its mean deficit under P."""
+        value = super().log_gap(t, null, alternative, reverse)
+        if not reverse:
+            return value
+        rise = self.nc / (2 * self.df) * inside_support(t)
+        flat = rise < 1e-8
+        first_order = null[2] + jnp.log(jnp.where(flat, rise, 1.0) * 2 / (self.df + 2))
+        return jnp.where(flat, first_order, value)
 
     def loss_bound(self, reverse):
         return self.nc / 2 if reverse else jnp.full_like(self.nc, jnp.inf)
@@ -176,11 +188,11 @@ class ChiSquareShift(Pair):
             null, alternative = pair.both_at(t)
             ratio, slope = log_likelihood_ratio_and_slope(t, pair.df, pair.nc)
             eps = sign * ratio
-            value = pair.log_gap(null, alternative, reverse)
+            value = pair.log_gap(t, null, alternative, reverse)
             change = (value - target) * jnp.exp(value - eps - (alternative[2] if reverse else null[1]))
             change = jnp.where(jnp.isfinite(change), change, 0.0)
             dt = sign * change / slope
-            moved = t * jnp.exp(jnp.clip(dt / t, -5.0, 5.0)) if reverse else t + jnp.clip(dt, -0.9 * t, t)
+            moved = t * jnp.exp(jnp.clip(dt / t, -50.0, 50.0)) if reverse else t + jnp.clip(dt, -0.9 * t, t)
             return inside_support(moved), eps + change
 
         _, eps = jax.lax.fori_loop(0, 7, step, (t, jnp.zeros_like(t)))
@@ -231,7 +243,15 @@ class NormalLimit(Pair):
         return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.std, 1.0))
 
     def log_delta(self, eps, reverse):
-        return jnp.maximum(super().log_delta(eps, reverse), Pair.same_law(eps))
+        return jnp.maximum(super().log_delta(eps, reverse), self.same_law(eps))
+
+    def loss_bound(self, reverse):
+        """Forward none; in reverse the depth of the parabola's vertex."""
+        curvature = 1 - 1 / self.std**2
+        mean_part = self.shift * self.shift / (2 * self.std**2)
+        bent = curvature > 0
+        depth = mean_part + jnp.log(self.std) + mean_part / (self.std**2 * jnp.where(bent, curvature, 1.0))
+        return jnp.where(bent, depth, jnp.inf) if reverse else jnp.full_like(self.shift, jnp.inf)
 
     def errors(self, alpha, reverse):
         """Cut off at the diagonal, which the rejection of large T crosses near one end."""

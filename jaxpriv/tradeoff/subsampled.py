@@ -1,13 +1,12 @@
 """Pairs made of a pair: hypotheses exchanged, and the record sub-sampled."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.blend import Blend
 from jaxpriv.tradeoff.experiment import Point
-from jaxpriv.tradeoff.laws import Blend, Law, pytree
+from jaxpriv.tradeoff.laws import Law, pytree
 from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -119,7 +118,7 @@ class Subsampled(Pair):
 
     @property
     def alternative(self):
-        return Blend(self.base.null, self.base.alternative, self.rate)
+        return Blend(self.base, self.rate)
 
     def log_ratio(self, t):
         """log(1 + p (e^L - 1)), from whichever of e^L, e^-L does not overflow."""
@@ -153,7 +152,7 @@ class Subsampled(Pair):
         """From the base's touch, with tails blended: no threshold needed."""
         inside, base_eps = self._base_eps(-eps if reverse else eps)
         point = self.base.touch(base_eps, False)
-        mix = partial(Blend._mix, self)
+        mix = self.alternative.mix
         zero, none = jnp.zeros_like(eps), jnp.full_like(eps, -jnp.inf)
         log_miss = log1mexp(point.log_alpha)
         down = jnp.where(inside, mix(log_miss, point.log_beta), none)
@@ -196,7 +195,7 @@ class Subsampled(Pair):
         if reverse:
             return super().errors(alpha, reverse)
         log_beta, log_power = self.base.errors(alpha, False)
-        mix = partial(Blend._mix, self)
+        mix = self.alternative.mix
         return mix(jnp.log1p(-alpha), log_beta), mix(jnp.log(alpha), log_power)
 
     def loss_bound(self, reverse):
