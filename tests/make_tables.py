@@ -1,6 +1,6 @@
 """Rebuild tests/data/ncx2_extreme.json: `python -m tests.make_tables` (half an hour; the tests only read the file).
 
-Every entry has exact float64 inputs and 25-digit decimal strings from the Poisson mixture of tests/oracles.py: three
+Every entry has exact float64 inputs and 20-digit decimal strings from the Poisson mixture of tests/oracles.py: three
 logarithms, their gradients in (x, df, nc), and for the moderate points their Hessians. With f_d the density,
     d sf/dx = -f_d      d sf/dnc = f_{d+2}      df/dnc = (f_{d+2} - f_d)/2
     df/dx = ((d/2 - 1)/x - 1/2) f_d + nc/(2x) f_{d+2}
@@ -83,12 +83,12 @@ def differentiate(x, df, nc, hessian):
         for name, first, second, sign in parts:
             whole = sign * getattr(center, name)
             gradient = [v / whole for v in first]
-            result["log" + name] = nstr(getattr(log_of(center), name), 25)
-            result["dlog" + name] = [nstr(v, 25) for v in gradient]
+            result["log" + name] = nstr(getattr(log_of(center), name), 20)
+            result["dlog" + name] = [nstr(v, 20) for v in gradient]
             if hessian:
                 pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
                 curvature = [v / whole - gradient[i] * gradient[j] for v, (i, j) in zip(second, pairs, strict=True)]
-                result["hlog" + name] = [nstr(v, 25) for v in curvature]
+                result["hlog" + name] = [nstr(v, 20) for v in curvature]
         return result
 
 

@@ -2,11 +2,16 @@
 
 Every law is a function of (x, *shapes) that returns (pdf, cdf, sf) as mpmath numbers. mpmath's exponents are unbounded,
 so nothing underflows; the smaller tail is always computed on its own and the larger one is its complement.
+
+From `hypotheses` on, trade-off curves from their definitions in SciPy's float64: integrals, grids of thresholds, hulls.
 """
 
 import math
 from collections import namedtuple
 
+import numpy as np
+import scipy.optimize
+import scipy.stats
 from mpmath import mp, mpf
 
 mp.dps = 50
@@ -146,3 +151,135 @@ def ncx2(x, df, nc):
         total += weight * tail
     pdf = density / x
     return Tails(pdf, 1 - total, total) if upper else Tails(pdf, total, 1 - total)
+
+
+Hypotheses = namedtuple("Hypotheses", "null alternative low high")
+
+
+def hypotheses(name, *parameters):
+    """SciPy's laws (pdf, cdf, sf, isf) of a test statistic without and with the record, and the ends of its bulk."""
+    first = parameters[0]
+    if name == "gaussian":
+        return Hypotheses(scipy.stats.norm(), scipy.stats.norm(first), -12.0, 12.0 + first)
+    if name == "laplace":
+        return Hypotheses(scipy.stats.laplace(), scipy.stats.laplace(first), -60.0, 60.0 + first)
+    if name == "relaxed_laplace":
+        return Hypotheses(scipy.stats.expon(), FoldedLaplace(first), 0.0, 60.0 + first)
+    if name == "relaxed_gaussian":
+        nc, dim = first * first, parameters[1]
+        high = scipy.stats.ncx2.isf(1e-16, dim, nc)
+        return Hypotheses(scipy.stats.chi2(dim), scipy.stats.ncx2(dim, nc), 0.0, high)
+    if name == "gaussian_limit":
+        shift, std = first**2 / (2 * parameters[1]) ** 0.5, (1 + 2 * first**2 / parameters[1]) ** 0.5
+        return Hypotheses(scipy.stats.norm(), scipy.stats.norm(shift, std), -12.0 * std, 12 * std + shift)
+    raise ValueError(name)
+
+
+class FoldedLaplace:
+    """|c + Y| for a standard Laplace Y, from SciPy's law on both sides of zero."""
+
+    def __init__(self, c):
+        self.right, self.left = scipy.stats.laplace(c), scipy.stats.laplace(-c)
+
+    def pdf(self, x):
+        return self.right.pdf(x) + self.left.pdf(x)
+
+    def cdf(self, x):
+        return self.right.cdf(x) - self.left.sf(x)
+
+    def sf(self, x):
+        return self.right.sf(x) + self.left.sf(x)
+
+
+def blend(pair, rate):
+    """The pair whose alternative is (1 - rate) null + rate alternative."""
+
+    def mixed(name):
+        return lambda x: (1 - rate) * getattr(pair.null, name)(x) + rate * getattr(pair.alternative, name)(x)
+
+    law = namedtuple("Blend", "pdf cdf sf")(*map(mixed, ("pdf", "cdf", "sf")))
+    return pair._replace(alternative=law)
+
+
+def integrate(function, low, high, breaks=(), panels=400):
+    """Gauss-Legendre on equal panels between sorted break points, graded to the ends for densities with a pole there."""
+    ends = np.unique(np.clip([low, high, *breaks], low, high))
+    u, w = np.polynomial.legendre.leggauss(20)
+    total = 0.0
+    for a, b in zip(ends[:-1], ends[1:], strict=True):
+        s = np.linspace(0, 1, panels + 1)
+        for _ in range(3):  # graded
+            s = s * s * (3 - 2 * s)
+        nodes = a + (b - a) * (s[:-1, None] + np.diff(s)[:, None] * 0.5 * (1 + u))
+        total += np.sum(function(nodes) * (b - a) * np.diff(s)[:, None] * 0.5 * w)
+    return total
+
+
+def profile(pair, eps, breaks=()):
+    """(forward, reverse) delta at eps as the integrals of (q - e^eps p)+ and (p - e^eps q)+, cut at their sign changes."""
+    p, q = pair.null.pdf, pair.alternative.pdf
+    found = []
+    for sign, start, stop in ((1, p, q), (-1, q, p)):
+        x = np.linspace(pair.low, pair.high, 4001)[1:-1]
+        gap = stop(x) - np.exp(eps) * start(x)
+        at = np.nonzero(np.sign(gap[1:]) != np.sign(gap[:-1]))[0]
+
+        def root(i, x=x, start=start, stop=stop):
+            return scipy.optimize.brentq(lambda t: stop(t) - np.exp(eps) * start(t), x[i], x[i + 1], xtol=1e-15)
+
+        cuts = [root(i) for i in at if gap[i] * gap[i + 1] < 0]
+
+        def positive(t, start=start, stop=stop):
+            return np.maximum(stop(t) - np.exp(eps) * start(t), 0.0)
+
+        found.append((sign, integrate(positive, pair.low, pair.high, [*cuts, *breaks])))
+    return found[0][1], found[1][1]
+
+
+def thresholds(pair, count=50001):
+    """(alpha, beta) of rejecting beyond a threshold, for thresholds that follow both laws' mass; the ends included."""
+    grid = np.linspace(pair.low, pair.high, 4 * count)
+    mass = pair.null.cdf(grid) + pair.alternative.cdf(grid) + 0.05 * np.linspace(0, 1, grid.size)
+    t = np.interp(np.linspace(mass[0], mass[-1], count), mass, grid)
+    alpha = np.concatenate([[1.0], pair.null.sf(t), [0.0]])
+    beta = np.concatenate([[0.0], pair.alternative.cdf(t), [1.0]])
+    return alpha, beta
+
+
+def conjugate(alpha, beta, eps):
+    """sup over the points of 1 - beta - e^eps alpha."""
+    return np.array([np.max(1 - beta - np.exp(e) * alpha) for e in np.atleast_1d(eps)])
+
+
+def hull(alpha, beta):
+    """The lower convex hull of the points, as a function."""
+    order = np.lexsort((beta, alpha))
+    points = []
+    for x, y in zip(alpha[order], beta[order], strict=True):
+        while len(points) > 1 and turn(points[-2], points[-1], (x, y)) <= 0:
+            points.pop()
+        points.append((x, y))
+    x, y = np.array(points).T
+    return lambda level: np.interp(level, x, y)
+
+
+def turn(a, b, c):
+    """Positive where a, b, c turn to the left."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def symmetrised(alpha, beta):
+    """The convexified minimum of a curve and its inverse."""
+    return hull(np.concatenate([alpha, beta]), np.concatenate([beta, alpha]))
+
+
+def supported(eps, delta, alpha):
+    """The curve with the profile delta(eps), its largest supporting line at each level."""
+    lines = 1 - delta[:, None] - np.exp(eps)[:, None] * np.atleast_1d(alpha)
+    return np.maximum(lines.max(0), 0.0)
+
+
+def largest_mu(alpha, beta):
+    """The smallest mu of a Gaussian curve below the points and their mirror images; ends that rounding blurs left out."""
+    inside = (np.minimum(alpha, beta) > 1e-8) & (np.maximum(alpha, beta) < 1 - 1e-8)
+    return np.max(scipy.stats.norm.isf(alpha[inside]) - scipy.stats.norm.ppf(beta[inside]))

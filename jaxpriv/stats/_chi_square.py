@@ -1,46 +1,47 @@
-"""The (noncentral) chi-square law on the whole real line, and its quantiles.
+"""The (noncentral) chi-square law on x > 0, and its quantiles.
 
 `nc` is None for the central law throughout. Near x = 0 the law is a power, cdf ~ x^(df/2), and for huge x the tail is
 exponential, log sf ~ -x/2 (both to the last bit where the contour of `_contour` would leave the range of floats).
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv.stats._contour import chi_square, density_ratios
 from jaxpriv.stats._logspace import log1mexp, log_plus_reciprocal
-from jaxpriv.stats._mills import normal, upper_quantile
+from jaxpriv.stats._mills import upper_quantile
 
-_RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e30)}
+_RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}
 _STEPS = {"float64": 4, "float32": 3}
 
 
 def _interior(x):
     """x moved into the contour's range, log(x/moved) below it, and x - moved above it; both are zero inside."""
     low, high = _RANGE[x.dtype.name]
-    positive = (x > 0) & (x < jnp.inf)
-    moved = jnp.clip(jnp.where(positive, x, 1.0), low, high)
+    is_below, is_above = x < low, x > high
+    moved = jnp.where(is_below, low, jnp.where(is_above, high, x))
     # exactly zero inside: an ulp here would be multiplied by df/2
-    is_below, is_above = positive & (x < low), positive & (x > high)
-    below = jnp.where(is_below, jnp.log(jnp.where(is_below, x, low)) - np.log(low), 0.0)
+    below = jnp.where(is_below, jnp.log(jnp.where(is_below, x, low)) - math.log(low), 0.0)
     above = jnp.where(is_above, x - high, 0.0)
     return moved, below, above
 
 
 def law_at(x, df, nc):
-    """(log pdf, log sf, log cdf) at any real x, infinities included."""
+    """(log pdf, log sf, log cdf) at 0 < x < inf."""
     moved, below, above = _interior(x)
     logpdf, logsf, logcdf, _, _ = _broadcast_chi_square(moved, df, nc)
     logpdf = logpdf + (df / 2 - 1) * below - above / 2
-    logsf = logsf - above / 2
     logcdf = logcdf + df / 2 * below
-    shift = 0.0 if nc is None else nc / 2
-    at_zero = jnp.where(df < 2, jnp.inf, jnp.where(df == 2, -np.log(2.0) - shift, -jnp.inf))
-    logpdf = jnp.where(x > 0, jnp.where(x < jnp.inf, logpdf, -jnp.inf), jnp.where(x == 0, at_zero, -jnp.inf))
-    logsf = jnp.where(x > 0, jnp.where(x < jnp.inf, logsf, -jnp.inf), 0.0)
-    logcdf = jnp.where(x > 0, jnp.where(x < jnp.inf, logcdf, 0.0), -jnp.inf)
+    is_below = x < _RANGE[x.dtype.name][0]
+    logsf = jnp.where(is_below, jnp.log1p(-jnp.exp(jnp.where(is_below, logcdf, -1.0))), logsf - above / 2)
     return logpdf, logsf, logcdf
+
+
+def log_density_at_zero(df, nc):
+    shift = 0.0 if nc is None else nc / 2
+    return jnp.where(df < 2, jnp.inf, jnp.where(df == 2, -math.log(2.0) - shift, -jnp.inf))
 
 
 def _broadcast_chi_square(x, df, nc):
@@ -56,7 +57,7 @@ def _start(signed, df, nc):
     r(q) = s by Newton from the side where the iterates are monotone, twice: first s = signed, then s less the
     correction log(w/r)/r, w = ((q-1)/2) sqrt(2 df + 4 nc q), whose limit at r = 0 is finite.
     """
-    deep = np.log(_RANGE[signed.dtype.name][0])
+    deep = math.log(_RANGE[signed.dtype.name][0])
 
     def solve(s):
         s2 = s * s
@@ -66,7 +67,7 @@ def _start(signed, df, nc):
         # Three lower bounds of q < 1: without nc; with log q >= (q-1) - (q-1)^2/2; and, for 2 nc q <= df, nc(q-1)^2 >= nc - df.
         below_root = jnp.maximum(1 - jnp.sqrt(s2 / (df / 2 + nc)), jnp.maximum(
             jnp.exp(-1 - a), jnp.minimum(jnp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
-        q = jnp.where(up, 1 + above_root, jnp.maximum(below_root, np.exp(deep)))
+        q = jnp.where(up, 1 + above_root, jnp.maximum(below_root, math.exp(deep)))
         w = jnp.where(up, above_root, q - 1)
 
         def newton(_, state):
@@ -94,14 +95,14 @@ def _start(signed, df, nc):
 
 
 @jax.custom_jvp
-def _solve(upper, log_small, df, nc):
+def _solution(upper, log_small, df, nc):
     """x with log sf(x) = log_small where `upper`, log cdf(x) = log_small elsewhere; log_small finite, <= about log 1/2.
 
     Newton's step on the log tail in y = log x with Halley's correction; the start is good to a few digits and every step
     about triples them. The second derivative needs d log pdf/dy only roughly: Amos' bound on the density's Bessel ratio.
     """
     lam = jnp.zeros_like(df) if nc is None else nc
-    y = _start(jnp.where(upper, 1.0, -1.0) * upper_quantile(jnp.minimum(log_small, -np.log(2.0))), df, lam)
+    y = _start(jnp.where(upper, 1.0, -1.0) * upper_quantile(jnp.minimum(log_small, -math.log(2.0))), df, lam)
     low, high = _RANGE[y.dtype.name]
     x = jnp.exp(y)
     sign = jnp.where(upper, -1.0, 1.0)
@@ -110,7 +111,7 @@ def _solve(upper, log_small, df, nc):
         x, y = state
         moved = jnp.clip(x, low, high)
         _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
-        below = jnp.minimum(y - np.log(low), 0.0)
+        below = jnp.minimum(y - math.log(low), 0.0)
         excess = jnp.where(upper, logsf, logcdf + df / 2 * below) - log_small
         hazard = moved * jnp.exp(-jnp.where(upper, mills_up, mills_down))
         bessel = lam * moved / (df + jnp.sqrt(df * df + 4 * lam * moved))
@@ -124,7 +125,10 @@ def _solve(upper, log_small, df, nc):
     return x
 
 
-@_solve.defjvp
+_solve = jax.jit(_solution)
+
+
+@_solution.defjvp
 def _solve_jvp(primals, tangents):
     """sf(x) = p moves x by (d sf/d df) ddf + (d sf/d nc) dnc - dp, all over pdf; the cdf by the same shape terms."""
     upper, log_small, df, nc = primals
@@ -147,7 +151,7 @@ def quantile(log_upper, log_lower, df, nc):
     nc = None if nc is None else jnp.broadcast_to(nc, shape)
     upper = log_upper < log_lower
     log_small = jnp.where(upper, log_upper, log_lower)
-    finite = log_small > -jnp.inf
+    finite = log_small > -jnp.inf  # log(1-p) of a tiny p may round to -inf or 0
     x = _solve(upper, jnp.where(finite, log_small, -1.0), df, nc)
     return jnp.where(finite, x, jnp.where(upper, jnp.inf, 0.0))
 

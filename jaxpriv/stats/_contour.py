@@ -13,17 +13,18 @@ and because phi is *linear* in (x, d, nc) at fixed z, a derivative only multipli
 So d sf/dx = -J[1]/2, d sf/dnc = J[1/z]/2 (the density with d+2 degrees) and d sf/dd = J[ln z/(z-1)]/2: no pole is left in
 any derivative, every one is a positive integral at the saddle, and nothing cancels.
 
-The contour. Take the parabola z = z0 (1+iu)^2 through the saddle of the law with d+SHIFT degrees of freedom,
-z0 = (d' + sqrt(d'^2 + 4 nc x))/(2x), d' = d+SHIFT. (The shift is what Weideman and Trefethen do for the Laplace
+The contour. Take the parabola z = z0 (1+iu)^2 through the saddle of the law with d+a degrees of freedom,
+z0 = (d' + sqrt(d'^2 + 4 nc x))/(2x), d' = d+a. (The shift a is what Weideman and Trefethen do for the Laplace
 transform: for small d the integrand decays slowly along its own saddle's contour; a little to the right it decays
-fast and loses a digit at most.) With b = nc/z0, w = u^2, q = 1+w, the exponent along it is
+fast and loses a digit at most; in float32, where a digit counts, it is smaller.) With b = nc/z0, w = u^2, q = 1+w, the
+exponent along it is
 
-    Re = -(d/2)(log q + w) - (b/2) w(4+3w+w^2)/q^2 - (SHIFT/2) w
-    Im =  d (u - arctan u) + b u w (2+w)/q^2 + SHIFT u                                   (exactly; zero at u = 0)
+    Re = -(d/2)(log q + w) - (b/2) w(4+3w+w^2)/q^2 - (a/2) w
+    Im =  d (u - arctan u) + b u w (2+w)/q^2 + a u                                   (exactly; zero at u = 0)
 
 and u = sinh(rho v)/rho with the midpoint rule v_k = (k+1/2) h converges geometrically, h = c/sqrt(d' + 2b).
 c and rho are functions of s = d' + 2b alone, found by minimising the largest error over all (d, nc, x) with that s:
-20 nodes give 4e-15, 10 nodes 4e-8. h is rounded down to a ladder of levels, sqrt(2) apart in s; then everything
+20 nodes give 4e-15. h is rounded down to a ladder of levels, sqrt(2) apart in s; then everything
 in Re and Im that depends on u is a table of constants, and a node costs one exp, one sin-cos and one division.
 
 The pole z = 1 lies on the imaginary v axis at distance y with sin(rho y)/rho = |1 - 1/sqrt(z0)|; the rule sees it as
@@ -33,41 +34,50 @@ outside. |dRe/du| < 2 pi/h at the pole ensures it (|du/dv| <= 1, and |dRe/du| gr
 too early it is below exp(-50) already.
 """
 
-from functools import partial
+from functools import partial, reduce
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv.stats._logspace import log1mexp, log_plus_reciprocal, two_sum
+from jaxpriv.stats._logspace import log_plus_reciprocal, two_sum
 
-SHIFT = 5.0
-_LEVELS = 108  # up to s = 5 * 2^54: from there on the sums are Gaussian to the last bit
+_LEVELS = 108  # up to s = a 2^54: from there on the sums are Gaussian to the last bit
 _UNROLL = 2
-_NODES = {"float64": (20, 0.35, 0.45), "float32": (12, 0.50, 0.50)}
-_COLUMNS = 6
+
+
+class _Rule(NamedTuple):
+    """The rule of a dtype: `shift` is a above, the step is h = (c_large - c_small/s)/sqrt(s)."""
+
+    nodes: int
+    shift: float
+    c_large: float
+    c_small: float
+
+
+_RULES = {"float64": _Rule(20, 5.0, 0.35, 0.45), "float32": _Rule(12, 2.0, 0.50, 0.20)}
 
 
 def _ladder(level):
-    """s/SHIFT at the foot of a level: 1, 1.5, 2, 3, 4, 6, ... (the binary exponent and the first bit after the point)."""
+    """s/shift at the foot of a level: 1, 1.5, 2, 3, 4, 6, ... (the binary exponent and the first bit after the point)."""
     return 2.0 ** (level // 2) * (1 + 0.5 * (level % 2))
 
 
 def _level(s):
-    """The rung of the ladder that s stands on, read off the bits of s/SHIFT."""
-    bits, shift = (jnp.int64, 51) if s.dtype == jnp.float64 else (jnp.int32, 22)
-    offset = (1023 if s.dtype == jnp.float64 else 127) * 2
-    level = (jax.lax.bitcast_convert_type(s / SHIFT, bits) >> shift) - offset
+    """The rung of the ladder that s stands on, read off the bits of s/shift."""
+    bits, drop, bias = (jnp.int64, 51, 1023) if s.dtype == jnp.float64 else (jnp.int32, 22, 127)
+    level = (jax.lax.bitcast_convert_type(s / _RULES[s.dtype.name].shift, bits) >> drop) - 2 * bias
     return jnp.clip(level, 0, _LEVELS - 1).astype(jnp.int32)
 
 
 def _node_table(dtype):
     """Node constants, shape (nodes * levels, 6): flat, because one gather from a flat constant is what XLA vectorises."""
-    nodes, c_large, c_small = _NODES[dtype]
-    s = SHIFT * _ladder(np.arange(_LEVELS))
-    h = (c_large - c_small / s) / np.sqrt(s)
-    rho = 1.2 - 2.5 / s
-    v = (np.arange(nodes)[:, None] + 0.5) * h
+    rule = _RULES[dtype]
+    s = rule.shift * _ladder(np.arange(_LEVELS))
+    h = (rule.c_large - rule.c_small / s) / np.sqrt(s)
+    rho = 1.2 - 0.5 * rule.shift / s
+    v = (np.arange(rule.nodes)[:, None] + 0.5) * h
     u = np.sinh(rho * v) / rho
     w = u * u
     q = 1 + w
@@ -85,7 +95,11 @@ def _node_table(dtype):
     return h, rho, [c.astype(dtype).ravel() for c in columns]
 
 
-_TABLES = {dtype: _node_table(dtype) for dtype in _NODES}
+_TABLES = {dtype: _node_table(dtype) for dtype in _RULES}
+
+
+def _horner(z, *coefficients):
+    return reduce(lambda total, c: total * z + c, coefficients)
 
 
 def _sincos(x):
@@ -94,21 +108,17 @@ def _sincos(x):
     if x.dtype == jnp.float64:
         r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
         z = r * r
-        sin = 1.58962301576546568060e-10
-        for c in (-2.50507477628578072866e-8, 2.75573136213857245213e-6, -1.98412698295895385996e-4,
-                  8.33333333332211858878e-3, -1.66666666666666307295e-1):
-            sin = sin * z + c
-        cos = -1.13585365213876817300e-11
-        for c in (2.08757008419747316778e-9, -2.75573141792967388112e-7, 2.48015872888517045348e-5,
-                  -1.38888888888730564116e-3, 4.16666666666665929218e-2):
-            cos = cos * z + c
+        sin_series = _horner(z, 1.58962301576546568060e-10, -2.50507477628578072866e-8, 2.75573136213857245213e-6,
+                             -1.98412698295895385996e-4, 8.33333333332211858878e-3, -1.66666666666666307295e-1)
+        cos_series = _horner(z, -1.13585365213876817300e-11, 2.08757008419747316778e-9, -2.75573141792967388112e-7,
+                             2.48015872888517045348e-5, -1.38888888888730564116e-3, 4.16666666666665929218e-2)
     else:
         r = ((x - k * 1.5703125) - k * 4.837512969970703e-4) - k * 7.549789954891882e-8
         z = r * r
-        sin = (-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1
-        cos = (2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2
-    sin = r + r * z * sin
-    cos = 1 - 0.5 * z + z * z * cos
+        sin_series = _horner(z, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+        cos_series = _horner(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+    sin = r + r * z * sin_series
+    cos = 1 - 0.5 * z + z * z * cos_series
     quadrant = k.astype(jnp.int32) & 3
     odd = (quadrant & 1) == 1
     s, c = jnp.where(odd, cos, sin), jnp.where(odd, sin, cos)
@@ -120,28 +130,34 @@ def _geometry(x, df, nc):
 
     `nc is None` is the central law: the caller's Python, not the array, says that every term in b may be left out.
     """
-    shifted = df + SHIFT
+    shift = _RULES[x.dtype.name].shift
+    shifted = df + shift
     if nc is None:
-        root, total, error = shifted, df, 0.0
+        root, total, error = shifted, df, jnp.zeros_like(df)
     else:
         root = jnp.sqrt(shifted * shifted + 4 * nc * x)
         total, error = two_sum(df, nc)
     z0 = (shifted + root) / (2 * x)
     # z0 - 1 = -2 (x - d' - nc) / (2x - d' + root); df+nc is summed exactly, for at the mean every digit of it cancels.
-    excess = ((x - total) - error) - SHIFT
+    excess = ((x - total) - error) - shift
     e = jnp.where(z0 > 2, z0 - 1, -2 * excess / ((2 * x - shifted) + root))
     b = None if nc is None else nc / z0
     s = shifted if b is None else shifted + 2 * b
     # Past the ladder's end the sums have their limiting shape: evaluate them at the end's scale.
-    squeeze = jnp.minimum(1.0, SHIFT * _ladder(_LEVELS - 1) / s).astype(x.dtype)
+    squeeze = jnp.minimum(1.0, shift * _ladder(_LEVELS - 1) / s).astype(x.dtype)
     return z0, e, b, _level(s), squeeze
 
 
 def _log_scale(df, nc, z0, e):
-    """phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (SHIFT/2)(1-1/z0) - (nc/2)(1-1/z0)^2, from x = d'/z0 + nc/z0^2."""
+    """(phi(z0), phi(z0) + (d/2) ln z0), from x = d'/z0 + nc/z0^2:
+
+    phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (a/2)(1-1/z0) - (nc/2)(1-1/z0)^2.
+    """
     ratio = e / z0
-    phi = -(df / 2) * log_plus_reciprocal(z0, e) + (SHIFT / 2) * ratio
-    return phi if nc is None else phi - (nc / 2) * ratio * ratio
+    shift = _RULES[z0.dtype.name].shift
+    rest = 0.0 if nc is None else -(nc / 2) * ratio * ratio
+    phi = -(df / 2) * log_plus_reciprocal(z0, e) + (shift / 2) * ratio + rest
+    return phi, ((df + shift) / 2) * ratio + rest
 
 
 def _tail(f, node):
@@ -190,7 +206,7 @@ def _node_sum(weights, geometry, df, displacement):
     which derivatives of every order flow while the contour stands still.
     """
     z0, e, b, level, squeeze = geometry
-    nodes = _NODES[z0.dtype.name][0]
+    rule = _RULES[z0.dtype.name]
     h, rho, columns = _TABLES[z0.dtype.name]
     columns = [jnp.asarray(c) for c in columns]
     central = b is None
@@ -199,7 +215,7 @@ def _node_sum(weights, geometry, df, displacement):
     log_z0 = jnp.log(z0)
     d_s = df * squeeze
     b_s = None if central else b * squeeze
-    shift_s = SHIFT * squeeze
+    shift_s = rule.shift * squeeze
 
     def node_term(index):
         def constant(j):
@@ -242,7 +258,7 @@ def _node_sum(weights, geometry, df, displacement):
         return total + jax.lax.complex(first, second)
 
     start = jnp.zeros_like(z0)
-    total = jax.lax.fori_loop(0, nodes // _UNROLL, step, jax.lax.complex(start, start))
+    total = jax.lax.fori_loop(0, rule.nodes // _UNROLL, step, jax.lax.complex(start, start))
     total = total * jnp.sqrt(squeeze)
     return total.real, total.imag
 
@@ -275,14 +291,14 @@ def _pole_term(df, nc, z0, e, b, level, phi):
     reach = jnp.where(inside, reach, 0.0)
     y = jnp.arcsin(reach) / rho
     b = 0.0 if b is None else b
-    growth = jnp.abs(-df / r + (df + SHIFT + b) * r - b / r**3)
+    growth = jnp.abs(-df / r + (df + _RULES[z0.dtype.name].shift + b) * r - b / r**3)
     inside = inside & (growth < 2 * np.pi / h)
     decay = 2 * np.pi * y / h
     return jnp.where(inside, jnp.exp(jnp.where(inside, -phi - decay, -1.0)) / (1 + jnp.exp(-decay)), 0.0)
 
 
 @jax.custom_jvp
-def chi_square(x, df, nc):
+def _chi_square(x, df, nc):
     """(log pdf, log sf, log cdf, log sf/pdf, log cdf/pdf) at 0 < x < inf, df > 0, nc >= 0 (None: central), same shapes.
 
     The last two (Mills' ratio and its mirror image) come without the exponentials, so that differences of tails deep in
@@ -291,19 +307,23 @@ def chi_square(x, df, nc):
     """
     geometry = _geometry(x, df, nc)
     z0, e, b, level, _ = geometry
-    phi = _log_scale(df, nc, z0, e)
+    phi, without_log = _log_scale(df, nc, z0, e)
     density, tail = _sums((_density, _tail), x, df, nc)
     upper_side = z0 < 1
     tail = jnp.where(upper_side, -tail, tail) + _pole_term(df, nc, z0, e, b, level, phi)
     log_density = jnp.log(density * (z0 / 2))
     log_tail = jnp.log(tail)
-    logpdf = phi + log_density
+    # for large z0 the two multiples of ln z0 are joined before they are rounded
+    logpdf = jnp.where(z0 > 4, (1 - df / 2) * jnp.log(z0) + without_log + jnp.log(density / 2), phi + log_density)
     small = jnp.minimum(phi + log_tail, -jnp.finfo(x.dtype).tiny)
     large = jnp.log1p(-jnp.exp(small))
     logsf = jnp.where(upper_side, small, large)
     logcdf = jnp.where(upper_side, large, small)
     near, far = log_tail - log_density, large - logpdf
     return logpdf, logsf, logcdf, jnp.where(upper_side, near, far), jnp.where(upper_side, far, near)
+
+
+chi_square = jax.jit(_chi_square)  # traced and lowered once for all callers of a shape
 
 
 def density_ratios(x, df, nc):
@@ -314,15 +334,16 @@ def density_ratios(x, df, nc):
     return up / (z0 * density), log_weighted / (z0 * density)
 
 
+@jax.jit
 def log_likelihood_ratio_and_slope(x, df, nc):
     """log of the noncentral over the central density at 0 < x < inf, and its derivative in x (both increasing functions).
 
-    The ratio is -nc/2 + log 0F1(; df/2; nc x/4). The two exponents are subtracted in closed form: with d' = df + SHIFT the
+    The ratio is -nc/2 + log 0F1(; df/2; nc x/4). The two exponents are subtracted in closed form: with d' = df + a the
     saddles are z_P = d'/x and z_Q = z_P (1+g), g(1+g) = nc x/d'^2, so that nc/z_Q = d' g and
         phi_Q - phi_P = (df/2)(g - log(1+g)) + (d' - df/2) g - nc/2.
     From 0F1' and the shape of the central density the slope is (nc/2x) pdf_{df+2}/pdf.
     """
-    shifted = df + SHIFT
+    shifted = df + _RULES[x.dtype.name].shift
     r = nc * (x / shifted) / shifted
     g = 2 * r / (1 + jnp.sqrt(1 + 4 * r))
     phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
@@ -360,8 +381,11 @@ def _chi_square_jvp(primals, tangents):
     density, _ = _sums((_density, _tail), x, df, nc)
     dlogpdf = d_quantile = jnp.zeros_like(x)  # d_quantile: -dsf/pdf
     if not _zero(dx):
-        slope, _ = _sums((_density_slope, _density_gap), x, df, nc)
-        dlogpdf = dlogpdf + 0.5 * z0 * slope / density * dx
+        slope, up = _sums((_density_slope, _density_up), x, df, nc)
+        # towards x = 0 the law is a power of x, and the slope's terms in 1/x are kept apart from the rest
+        bessel = 0.0 if nc is None else nc * up / density / (2 * z0 * x)
+        steep = (df - 2) / (2 * x) + bessel - 0.5
+        dlogpdf = dlogpdf + jnp.where(z0 > 2, steep, 0.5 * z0 * slope / density) * dx
         d_quantile = d_quantile + dx
     if not _zero(ddf):
         _, rate = density_ratios(x, df, nc)
@@ -378,4 +402,4 @@ def _chi_square_jvp(primals, tangents):
     return values, (dlogpdf, dlogsf, dlogcdf, dlogsf - dlogpdf, dlogcdf - dlogpdf)
 
 
-chi_square.defjvp(_chi_square_jvp, symbolic_zeros=True)
+_chi_square.defjvp(_chi_square_jvp, symbolic_zeros=True)

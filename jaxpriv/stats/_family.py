@@ -1,7 +1,8 @@
 """From five log-space kernels of a standard law to the ten public functions of `scipy.stats`, with loc and scale.
 
 A law file writes the mathematics, as functions of (x or log p, shape parameters) at loc 0 and scale 1. What is the same for
-every law stands here once: signature, dtype, domain of the arguments, location and scale, exponentials, docstring.
+every law stands here once: signature, dtype, domain of the arguments, the ends of the support, location and scale,
+exponentials, docstring.
 """
 
 import functools
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import Domain, POSITIVE, check_domain
+from jaxpriv._checks import POSITIVE, Domain, check_domain
 
 
 class Example(NamedTuple):
@@ -50,30 +51,35 @@ _DOES = {
 }
 
 
-def _log(p):
-    """log p with log 0 = -inf and, there, a zero gradient instead of NaN."""
-    positive = p > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, p, 1.0)), jnp.where(p == 0, -jnp.inf, jnp.nan))
-
-
 def _standard(operation, kernels):
     """The operation at loc 0 and scale 1."""
     log_name = {"pdf": "logpdf", "cdf": "logcdf", "sf": "logsf"}.get(operation)
     if log_name:
         return lambda x, *shapes: jnp.exp(kernels[log_name](x, *shapes))
     if operation in ("ppf", "isf"):
-        return lambda p, *shapes: kernels[operation + "_exp"](_log(p), *shapes)
+        return lambda p, *shapes: kernels[operation + "_exp"](jnp.log(p), *shapes)
     return kernels[operation]
 
 
-def _docstring(law, operation, title, shapes, support, source, example):
+def _at_ends(operation, density_at_start):
+    """(value up to the start of the support, value at infinity) of an operation of a variable, at loc 0 and scale 1."""
+    if operation == "logpdf":
+        return density_at_start, -jnp.inf
+    if operation == "pdf":
+        finite = density_at_start < jnp.inf
+        return jnp.where(finite, jnp.exp(jnp.where(finite, density_at_start, 0.0)), jnp.inf), 0.0
+    return {"cdf": (0.0, 1.0), "logcdf": (-jnp.inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -jnp.inf)}[operation]
+
+
+def _docstring(law, operation, title, shapes, start, source, example):
     first = _FIRST.get(operation, ("x", None))[0]
     arguments = ", ".join(str(float(a)) for a in example.shapes)
     at = {"p": "0.25", "logp": "-10.0"}.get(first, str(example.x))
     call = f"{law}.{operation}({at}{', ' + arguments if arguments else ''})"
     lines = [f"{_DOES[operation]}, for the {title}.", "", "Args (they broadcast; the result has the promoted dtype):"]
     if first == "x":
-        lines.append(f'    x: `Float[Array, "..."]`, any real; the law lives on {support}, outside it the density is 0.')
+        support = "the real line" if start is None else "x >= 0, below it the density is 0"
+        lines.append(f'    x: `Float[Array, "..."]`, any real, infinite ones included; the law lives on {support}.')
     else:
         domain = _FIRST[operation][1]
         lines.append(f'    {first}: `Float[Array, "..."]` in {domain.text}; the ends give the ends of the support.')
@@ -83,7 +89,8 @@ def _docstring(law, operation, title, shapes, support, source, example):
         '    loc, scale: `Float[Array, "..."]`, the law of loc + scale * X; scale in (0, inf).',
         "",
         "Raises: ValueError for a concrete argument outside its range; under `jit` the result is NaN there. NaN in, NaN out.",
-        "Differentiable in every argument, forward and reverse, to second order.",
+        "Differentiable in every argument, forward and reverse, to second order; at the ends of the range of the first, and",
+        "beyond them, the value is the limit and its derivatives 0.",
         f"Source: {source}",
         "",
         f"    >>> from jaxpriv.stats import {law}",
@@ -93,7 +100,7 @@ def _docstring(law, operation, title, shapes, support, source, example):
     return "\n".join(lines)
 
 
-def _public(law, module, operation, title, kernels, shapes, support, source, example):
+def _public(law, module, operation, title, kernels, shapes, start, source, example):
     standard = _standard(operation, kernels)
     first, first_domain = _FIRST.get(operation, ("x", None))
     domains = {**({first: first_domain} if first_domain else {}), **shapes, "scale": POSITIVE}
@@ -115,13 +122,25 @@ def _public(law, module, operation, title, kernels, shapes, support, source, exa
         loc, scale = given["loc"], given["scale"]
         shape_values = [given[name] for name in shapes]
         if operation in _FIRST:
-            result = loc + scale * standard(given[first], *shape_values)
+            low, high = (-jnp.inf, 0.0) if first == "logp" else (0.0, 1.0)
+            at_low, at_high = given[first] <= low, given[first] >= high
+            inside = ~(at_low | at_high)
+            result = loc + scale * standard(jnp.where(inside, given[first], (0.5 if first == "p" else -1.0)), *shape_values)
+            begin = loc if start is not None else -jnp.inf
+            ends = (jnp.inf, begin) if operation.startswith("isf") else (begin, jnp.inf)
+            result = jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], result))
         else:
-            result = standard((given[first] - loc) / scale, *shape_values)
+            z = (given[first] - loc) / scale
+            at_low, at_high = z <= (-jnp.inf if start is None else 0.0), z >= jnp.inf
+            inside = ~(at_low | at_high)
+            z = jnp.where(inside, (jnp.where(inside, given[first], loc + scale) - loc) / scale, 1.0)
+            density = -jnp.inf if start is None else jnp.where(given[first] == loc, start(*shape_values), -jnp.inf)
+            result, ends = standard(z, *shape_values), _at_ends(operation, density - jnp.log(scale))
             if operation == "logpdf":
                 result = result - jnp.log(scale)
             elif operation == "pdf":
                 result = result / scale
+            result = jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], result))
         for argument in arguments:
             valid = valid & ~jnp.isnan(argument)
         return jnp.where(valid, result, jnp.nan)
@@ -138,21 +157,22 @@ def _public(law, module, operation, title, kernels, shapes, support, source, exa
 
     function.__name__ = function.__qualname__ = operation
     function.__module__ = module
-    function.__signature__ = signature
-    function.__doc__ = _docstring(law, operation, title, shapes, support, source, example)
+    function.__dict__["__signature__"] = signature
+    function.__doc__ = _docstring(law, operation, title, shapes, start, source, example)
     return function
 
 
-def law(module, *, title, kernels, shapes, support, source, example):
+def law(module, *, title, kernels, shapes, source, example, start=None):
     """The ten public functions of a law, in the order of `OPERATIONS`.
 
     Args:
         module: the law file's `__name__`; its last part is the law's SciPy name.
         title: how the docstrings call the law.
         kernels: {"logpdf", "logcdf", "logsf": f(x, *shapes), "ppf_exp", "isf_exp": f(logp, *shapes)} at loc 0, scale 1,
-            finite or infinite (not NaN) for every real x, every logp <= 0 and every shape inside its domain.
+            for every x inside the support, every finite logp < 0 and every shape inside its domain.
         shapes: {name: Domain}, in SciPy's argument order.
+        start: None for a law on the real line; for a law on x >= 0, f(*shapes) with the log density at 0.
     """
     build = functools.partial(_public, module.rsplit(".", 1)[-1], module, title=title, kernels=kernels, shapes=shapes,
-                              support=support, source=source, example=example)
+                              start=start, source=source, example=example)
     return tuple(build(operation) for operation in OPERATIONS)

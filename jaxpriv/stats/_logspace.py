@@ -1,12 +1,13 @@
 """Elementary functions that keep their last digits, and gradients without NaN, where the textbook form cancels."""
 
+import math
+
 import jax.numpy as jnp
-import numpy as np
 
 
 def log1mexp(x):
     """log(1 - exp(x)) for x <= 0, exact at both ends (Maechler's switch at -log 2); NaN for x > 0."""
-    near = x > -np.log(2.0)
+    near = x > -math.log(2.0)
     near_zero = jnp.where(near, x, -1.0)
     far = jnp.where(near, -1.0, x)
     return jnp.where(near, jnp.log(-jnp.expm1(near_zero)), jnp.log1p(-jnp.exp(far)))
@@ -39,4 +40,4 @@ def log_cosh(x):
     """log cosh x for x >= 0, about x^2/2 near 0."""
     near = x < 1.0
     half = jnp.sinh(jnp.where(near, x, 0.0) / 2)
-    return jnp.where(near, jnp.log1p(2 * half * half), x + jnp.log1p(jnp.exp(-2 * x)) - np.log(2.0))
+    return jnp.where(near, jnp.log1p(2 * half * half), x + jnp.log1p(jnp.exp(-2 * x)) - math.log(2.0))

@@ -5,14 +5,17 @@ the pole at v = iy, whose share is known: erfcx(y) = (2hy/pi) sum_k exp(-v_k^2)/
 v_k = (k+1/2) h, with an error of exp(-pi^2/h^2) (Goodwin 1949; Matta and Reichel 1971). h = 1/2 leaves 7e-18.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 _H = 0.5
-_V2 = ((np.arange(13) + 0.5) * _H) ** 2
-_WEIGHTS = 2 * _H / np.pi * np.exp(-_V2)
-_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+_SQUARES = ((np.arange(13) + 0.5) * _H) ** 2
+_WEIGHTS = (2 * _H / math.pi * np.exp(-_SQUARES)).tolist()
+_V2 = _SQUARES.tolist()
+_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def log_density(x):
@@ -29,16 +32,16 @@ def _erfcx(y):
     total = jnp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
         total = total + jnp.where(far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2))
-    pole_seen = y < np.pi / _H
-    growth = jnp.where(pole_seen, square - 2 * np.pi / _H * y, -jnp.inf)
-    return total + 2 * jnp.exp(growth) / (1 + jnp.exp(-2 * np.pi / _H * y))
+    pole_seen = y < math.pi / _H
+    growth = jnp.where(pole_seen, square - 2 * math.pi / _H * y, -jnp.inf)
+    return total + 2 * jnp.exp(growth) / (1 + jnp.exp(-2 * math.pi / _H * y))
 
 
 @jax.custom_jvp
-def normal(x):
+def _normal(x):
     """(log sf, log cdf, log sf/pdf, log cdf/pdf) of the standard normal law at any real x."""
-    size = jnp.abs(x)
-    mills = np.sqrt(np.pi / 2) * _erfcx(size * np.sqrt(0.5))
+    size = jnp.minimum(jnp.abs(x), 0.1 * jnp.finfo(x.dtype).max)  # so that 1/x is a normal float
+    mills = math.sqrt(math.pi / 2) * _erfcx(size * math.sqrt(0.5))
     logpdf = log_density(x)
     log_mills = jnp.log(mills)
     small = logpdf + log_mills
@@ -49,7 +52,10 @@ def normal(x):
             jnp.where(upper, log_mills, far), jnp.where(upper, far, log_mills))
 
 
-@normal.defjvp
+normal = jax.jit(_normal)  # traced and lowered once for all callers of a shape
+
+
+@_normal.defjvp
 def _normal_jvp(primals, tangents):
     (x,), (dx,) = primals, tangents
     values = normal(x)
@@ -64,14 +70,14 @@ def _normal_jvp(primals, tangents):
 def _mills_drop(low, high):
     """m(low) - m(high) for 0 <= low <= high, relative to itself: both parts of `_erfcx` are differenced term by term."""
     bound = 1e100 if low.dtype == jnp.float64 else 1e15
-    y, x = (jnp.minimum(v, bound) * np.sqrt(0.5) for v in (low, high))
-    width = (jnp.minimum(high, bound) - jnp.minimum(low, bound)) * np.sqrt(0.5)
+    y, x = (jnp.minimum(v, bound) * math.sqrt(0.5) for v in (low, high))
+    width = (jnp.minimum(high, bound) - jnp.minimum(low, bound)) * math.sqrt(0.5)
     total = jnp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
         # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
         total = total + weight * (y * (x / (x + 1)) - v2 / (x + 1)) / ((y * y + v2) * ((x * x + v2) / (x + 1)))
     # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h; it is below rounding for y > c/2
-    c = 2 * np.pi / _H
+    c = 2 * math.pi / _H
     gap = jnp.minimum(x, c / 2) - jnp.minimum(y, c / 2)
     gap = jnp.where(x < c / 2, width, gap)
     y, x = jnp.minimum(y, c / 2), jnp.minimum(x, c / 2)
@@ -80,9 +86,10 @@ def _mills_drop(low, high):
         return jnp.exp(-v * v) + jnp.exp(c * v - v * v)
 
     rise = jnp.exp(-y * y) * jnp.expm1(-gap * (x + y)) + jnp.exp(c * y - y * y) * jnp.expm1(gap * (c - x - y))
-    return np.sqrt(np.pi / 2) * (total * width + 2 * rise / d(x) / d(y))
+    return math.sqrt(math.pi / 2) * (total * width + 2 * rise / d(x) / d(y))
 
 
+@jax.jit
 def log_mills_gap(a, b):
     """log of pdf(a) (m(a) - m(b)) = sf(a) - exp((b^2-a^2)/2) sf(b) for a <= b, without cancellation anywhere.
 
@@ -103,7 +110,7 @@ def log_mills_gap(a, b):
 
 
 @jax.custom_jvp
-def upper_quantile(logp):
+def _upper_quantile(logp):
     """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23, then Halley on the (concave) log tail."""
     t = jnp.sqrt(-2 * logp)
     x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (1 + t * (1.432788 + t * (0.189269 + 0.001308 * t)))
@@ -118,7 +125,10 @@ def upper_quantile(logp):
     return jax.lax.fori_loop(0, 4, halley, x)
 
 
-@upper_quantile.defjvp
+upper_quantile = jax.jit(_upper_quantile)
+
+
+@_upper_quantile.defjvp
 def _upper_quantile_jvp(primals, tangents):
     (logp,), (dlogp,) = primals, tangents
     x = upper_quantile(logp)

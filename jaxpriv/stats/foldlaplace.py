@@ -4,8 +4,9 @@ density   e^-c cosh x  (x < c),    e^-x cosh c      (x >= c)
 cdf       e^-c sinh x  (x < c),    1 - e^-x cosh c  (x >= c)
 """
 
+import math
+
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE
 from jaxpriv.stats._family import Example, law
@@ -15,35 +16,25 @@ from jaxpriv.stats._logspace import log1mexp, log_cosh
 def _log_cosh_above(c, x):
     """log cosh c - x for x >= c, keeping the digits of x - c when both are large."""
     near = c < 1.0
-    return jnp.where(near, log_cosh(jnp.where(near, c, 0.0)) - x, (c - x) + jnp.log1p(jnp.exp(-2 * c)) - np.log(2.0))
+    return jnp.where(near, log_cosh(jnp.where(near, c, 0.0)) - x, (c - x) + jnp.log1p(jnp.exp(-2 * c)) - math.log(2.0))
 
 
 def _log_sinh_below(x, c):
     """log sinh x - c for 0 < x < c."""
-    return (x - c) + jnp.log(-jnp.expm1(-2 * x)) - np.log(2.0)
+    return (x - c) + jnp.log(-jnp.expm1(-2 * x)) - math.log(2.0)
 
 
 def _logpdf(x, c):
-    before = (jnp.minimum(x, c) - c) + jnp.log1p(jnp.exp(-2 * jnp.maximum(x, 0.0))) - np.log(2.0)
-    return jnp.where(x >= 0, jnp.where(x < c, before, _log_cosh_above(c, jnp.maximum(x, c))), -jnp.inf)
+    before = (jnp.minimum(x, c) - c) + jnp.log1p(jnp.exp(-2 * x)) - math.log(2.0)
+    return jnp.where(x < c, before, _log_cosh_above(c, jnp.maximum(x, c)))
 
 
 def _both_logs(x, c):
-    """(log sf, log cdf) at x > 0: the one of the two in closed form, the other as log(1 - it)."""
+    """(log sf, log cdf): the one of the two in closed form, the other as log(1 - it)."""
     beyond = x >= c
     upper = _log_cosh_above(c, jnp.where(beyond, x, c + 1.0))
     lower = _log_sinh_below(jnp.where(beyond, 1.0, x), jnp.where(beyond, 2.0, c))
     return jnp.where(beyond, upper, log1mexp(lower)), jnp.where(beyond, log1mexp(upper), lower)
-
-
-def _logcdf(x, c):
-    inside = x > 0
-    return jnp.where(inside, _both_logs(jnp.where(inside, x, 1.0), c)[1], -jnp.inf)
-
-
-def _logsf(x, c):
-    inside = x > 0
-    return jnp.where(inside, _both_logs(jnp.where(inside, x, 1.0), c)[0], 0.0)
 
 
 def _from_tails(log_upper, log_lower, c):
@@ -63,13 +54,14 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     title="folded Laplace law of |c + Y|, Y standard Laplace",
     kernels={
         "logpdf": _logpdf,
-        "logcdf": _logcdf,
-        "logsf": _logsf,
+        "logcdf": lambda x, c: _both_logs(x, c)[1],
+        "logsf": lambda x, c: _both_logs(x, c)[0],
         "ppf_exp": lambda logp, c: _from_tails(log1mexp(logp), logp, c),
         "isf_exp": lambda logp, c: _from_tails(logp, log1mexp(logp), c),
     },
     shapes={"c": NONNEGATIVE},
-    support="x >= 0",
+    start=lambda c: -c,
     source="closed form (paper 2, Theorem 1).",
-    example=Example(2.0, (1.0,), "-1.566", "0.2088", "-0.2342", "0.7912", "-1.566", "0.2088", "0.6358", "1.82", "0.0001234", "10.43"),
+    example=Example(2.0, (1.0,), "-1.566", "0.2088", "-0.2342", "0.7912", "-1.566", "0.2088", "0.6358",
+                    "1.82", "0.0001234", "10.43"),
 )

@@ -1,5 +1,8 @@
 """The folded normal law: |c + Y| for a standard normal Y (the square root of ncx2 with df = 1, nc = c^2)."""
 
+import math
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,22 +16,30 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 def _logpdf(x, c):
-    """log(pdf(x-c) + pdf(x+c)) = log pdf(x-c) + log(1 + exp(-2xc))."""
-    return jnp.where(x >= 0, log_density(x - c) + jnp.log1p(jnp.exp(-2 * jnp.maximum(x, 0.0) * c)), -jnp.inf)
+    """log(pdf(x-c) + pdf(x+c)), by 2 pdf(x) exp(-c^2/2) cosh(cx) where that is smooth in c and by the larger term elsewhere."""
+    smooth = c * x < 1
+    even = log_density(x) - 0.5 * c * c + math.log(2.0) + log_cosh(jnp.where(smooth, c * x, 0.0))
+    return jnp.where(smooth, even, log_density(x - c) + jnp.log1p(jnp.exp(-2 * c * x)))
 
 
+def _upper(x, c):
+    """(log sf, log pdf(x-c)/sf); the tail by the smaller of the two, for relative accuracy near 1."""
+    near, _, mills_near, _ = normal(x - c)
+    # log sf(x+c)/sf(x-c), without the squares that the two tails share
+    share = jnp.log1p(jnp.exp(normal(x + c)[2] - mills_near - 2 * c * x))
+    log_sf = near + share
+    log_cdf = _logcdf(x, c)
+    return jnp.where(log_cdf < -math.log(2.0), jnp.log1p(-jnp.exp(log_cdf)), log_sf), -mills_near - share
+
+
+@jax.custom_jvp
 def _logsf(x, c):
-    x = jnp.maximum(x, 0.0)
-    finite = x < jnp.inf
-    x = jnp.where(finite, x, 1.0)
-    near, far = normal(x - c)[0], normal(x + c)[0]
-    return jnp.where(finite, near + jnp.log1p(jnp.exp(far - near)), -jnp.inf)
+    return _upper(x, c)[0]
 
 
+@jax.custom_jvp
 def _logcdf(x, c):
     """Where cdf(x-c) - cdf(-x-c) would cancel, the integral 2 exp(-c^2/2) int_0^x pdf(u) cosh(cu) du by Gauss-Legendre."""
-    inside = x > 0
-    x = jnp.where(inside, x, 1.0)
     close = x * jnp.maximum(c, 1.0) < 1.0
     x_close = jnp.where(close, x, 0.0)
     u = x_close[..., None] * (0.5 * (1 + _NODES)).astype(x.dtype)
@@ -38,11 +49,36 @@ def _logcdf(x, c):
     x_apart = jnp.where(close, 1.0 / jnp.maximum(c, 1.0), x)
     larger = normal(x_apart - c)[1]
     apart = larger + log1mexp(normal(-x_apart - c)[1] - larger)
-    return jnp.where(inside, jnp.where(close, near, apart), -jnp.inf)
+    return jnp.where(close, near, apart)
+
+
+def _tail_jvp(log_density_share, sign):
+    """d cdf/dx = pdf and d cdf/dc = pdf(x+c) - pdf(x-c) = pdf(x-c) (exp(-2cx) - 1), which as a difference would cancel."""
+
+    def jvp(primals, tangents):
+        (x, c), (dx, dc) = primals, tangents
+        value, log_share = log_density_share(x, c)
+        return value, sign * jnp.exp(log_share) * ((1 + jnp.exp(-2 * c * x)) * dx + jnp.expm1(-2 * c * x) * dc)
+
+    return jvp
+
+
+def _lower(x, c):
+    """(log cdf, log pdf(x-c)/cdf)."""
+    value = _logcdf(x, c)
+    return value, log_density(x - c) - value
+
+
+_logsf.defjvp(_tail_jvp(_upper, -1))
+_logcdf.defjvp(_tail_jvp(_lower, 1))
 
 
 def _quantile(log_upper, log_lower, c):
-    return jnp.sqrt(quantile(log_upper, log_lower, jnp.ones_like(c), c * c))
+    """By ncx2 and, where its x^2 would underflow, by cdf = 2 pdf(c) x."""
+    log_x = log_lower - math.log(2.0) - log_density(c)
+    linear = log_x + jnp.log1p(c) < math.log(1e-9)
+    square = quantile(log_upper, jnp.where(linear, -1.0, log_lower), jnp.ones_like(c), c * c)
+    return jnp.where(linear, jnp.exp(jnp.where(linear, log_x, 0.0)), jnp.sqrt(square))
 
 
 logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
@@ -56,7 +92,8 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
         "isf_exp": lambda logp, c: _quantile(logp, log1mexp(logp), c),
     },
     shapes={"c": NONNEGATIVE},
-    support="x >= 0",
+    start=lambda c: math.log(2.0) + log_density(c),
     source="closed form; quantiles from ncx2.",
-    example=Example(2.0, (1.0,), "-1.401", "0.2464", "-0.1744", "0.84", "-1.833", "0.16", "0.5172", "1.686", "9.381e-05", "4.914"),
+    example=Example(2.0, (1.0,), "-1.401", "0.2464", "-0.1744", "0.84", "-1.833", "0.16", "0.5172", "1.686",
+                    "9.381e-05", "4.914"),
 )

@@ -1,12 +1,13 @@
 """The Laplace (double exponential) law."""
 
+import math
+
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv.stats._family import Example, law
 from jaxpriv.stats._logspace import log1mexp
 
-_LOG2 = np.log(2.0)
+_LOG2 = math.log(2.0)
 
 
 def _logsf(x):
@@ -31,7 +32,7 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
         "isf_exp": _isf_exp,
     },
     shapes={},
-    support="the real line",
     source="closed form.",
-    example=Example(2.0, (), "-2.693", "0.06767", "-0.07007", "0.9323", "-2.693", "0.06767", "-0.6931", "0.6931", "-9.307", "9.307"),
+    example=Example(2.0, (), "-2.693", "0.06767", "-0.07007", "0.9323", "-2.693", "0.06767", "-0.6931",
+                    "0.6931", "-9.307", "9.307"),
 )

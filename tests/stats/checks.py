@@ -152,7 +152,7 @@ def quantile_references(law, op):
         log_tail, log_other, sign = (log_cdf, log_sf, 1) if op.startswith("ppf") else (log_sf, log_cdf, -1)
         if op.endswith("_exp"):
             probability = float(log_tail)
-            usable = -1e290 < probability < -1e-290
+            usable = -1e6 < probability < -1e-290
             shift = (probability - log_tail) * mp.exp(log_tail - log_pdf) if usable else 0
         else:
             probability = float(mp.exp(log_tail))

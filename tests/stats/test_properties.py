@@ -76,6 +76,21 @@ def test_monotone(law):
     run()
 
 
+@pytest.mark.parametrize("op", ["cdf", "sf", "logcdf", "logsf"])
+@pytest.mark.parametrize("law", LAWS)
+def test_probabilities(law, op):
+    """Never above one, never below zero: the quantiles would refuse them."""
+
+    @given(shapes_of(law), st.floats(1, 100))
+    def run(shapes, reach):
+        for dtype in (np.float64, np.float32) if op.startswith("log") else (np.float64,):
+            value = evaluate(function(law, op), law, grid(law, shapes, reach), *shapes, dtype=dtype)
+            assert np.all(value <= (0 if op.startswith("log") else 1)), (law, op, shapes, value.max())
+            assert op.startswith("log") or np.all(value >= 0)
+
+    run()
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_complement(law):
     """sf + cdf = 1."""
@@ -154,12 +169,20 @@ def test_vmap_equals_direct(law, op):
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_broadcast_shapes(law, op):
-    """Every argument takes part, empty arrays too."""
+    """Every argument takes part, and an empty array is one too."""
     count = len(SHAPES[law]) + 3
-    for i in range(count):
-        shapes = [(3, 1) if j == i else (4,) for j in range(count)]
-        assert jax.eval_shape(function(law, op), *[jax.ShapeDtypeStruct(s, np.float64) for s in shapes]).shape == (3, 4)
-    assert function(law, op)(np.zeros((0, 4)), *[1.0] * (count - 3), 0.0, np.ones(4)).shape == (0, 4)
+
+    def shape(*shapes):
+        return jax.eval_shape(function(law, op), *[jax.ShapeDtypeStruct(s, np.float64) for s in shapes]).shape
+
+    assert shape(*[tuple(3 if j == i else 1 for j in range(count)) for i in range(count)]) == (3,) * count
+    assert shape((0, 4), *[()] * (count - 1)) == (0, 4)
+
+
+def test_empty_arrays():
+    """Concrete ones, whose range there is nothing to check."""
+    for op in ("logsf", "isf"):
+        assert function("ncx2", op)(np.zeros((0, 4)), 1.0, np.ones(4)).shape == (0, 4)
 
 
 @pytest.mark.parametrize(("law", "op"), [*[(law, "logsf") for law in LAWS], ("norm", "ppf"), ("ncx2", "ppf")])

@@ -70,12 +70,14 @@ def test_golden_derivatives():
 
 @pytest.mark.parametrize("op", LOGS)
 def test_extreme_derivatives(op):
+    """Relative to themselves; near the mode, where those of the log density vanish, to the unit 1/sd that they are made of."""
     inputs = columns([(e["x"], e["df"], e["nc"]) for e in table("ncx2_extreme")])
     _, forward, backward = differentiate("ncx2", op, *inputs)
+    rounding = 1e-11 / np.sqrt(2 * inputs[1] + 4 * inputs[2]) * (inputs[1] + inputs[2] > 1e6) if op == "logpdf" else 0.0
     for i, argument in enumerate(("x", "df", "nc")):
         want = np.array([number(e["d" + op][i]) for e in table("ncx2_extreme")])
         for got in (forward[:, i], backward[:, i]):
-            worst("ncx2", f"d{op}/d{argument}", got, want, 1e-9 * np.abs(want) + TINY, inputs)
+            worst("ncx2", f"d{op}/d{argument}", got, want, 1e-9 * np.abs(want) + rounding + TINY, inputs)
 
 
 @pytest.mark.parametrize("op", ["isf", "ppf"])
@@ -163,6 +165,8 @@ def test_smallest_arguments(op):
                 slope = np.array([number(mp.exp(f - g)) * (1 if op == "logcdf" else -1) for f, g in terms])
             with np.errstate(over="ignore"):
                 bound = 1e-9 * np.abs(slope) + TINY
+            if df == 2:  # below 1e-300 the law is its leading power x^0, whose slope is 0
+                bound = np.where(x < 1e-300, 1.0, bound)
             got = differentiate("ncx2", op, x, df, nc)[1][:, 0]
             worst("ncx2", f"{op} by x", got, slope, bound, (x, np.full(x.size, df), np.full(x.size, nc)))
 
