@@ -5,7 +5,7 @@ import math
 import jax
 import numpy as np
 
-from jaxpriv._checks import Domain, NONNEGATIVE, UNIT, check_domain
+from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain
 
 _STEPS = 200
 
@@ -67,7 +67,7 @@ def _target(epsilon, delta, advantage, mu, fpr, tpr):
     name = given[0]
     domains = {"epsilon": NONNEGATIVE, "delta": Domain(0.0, 1.0, "(0, 1]", open_low=True), "advantage": UNIT,
                "mu": NONNEGATIVE, "fpr": UNIT, "tpr": UNIT}
-    values = dict(epsilon=epsilon, delta=delta, advantage=advantage, mu=mu, fpr=fpr, tpr=tpr)
+    values = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "mu": mu, "fpr": fpr, "tpr": tpr}
     for key, value in values.items():
         if value is not None:
             check_domain(key, value, domains[key])

@@ -1,8 +1,9 @@
 """The law of a statistic when the record takes part with some probability."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.laws import Law, pytree
@@ -13,7 +14,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 class Blend(Law):
     """(1-rate) P + rate Q for the laws of a pair."""
 
-    pair: object
+    pair: Any
     rate: jax.Array
 
     def mix(self, absent, present):

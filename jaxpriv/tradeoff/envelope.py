@@ -1,5 +1,6 @@
 """Experiments known by the tangent lines of their trade-off function: mixtures, and the symmetric worst of several."""
 
+from abc import abstractmethod
 from functools import partial
 
 import jax
@@ -13,16 +14,25 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 class Envelope(Experiment):
-    """Errors from the slope at alpha: the line of slope -e^eps that touches at (a, b) gives beta = b - e^eps (alpha - a).
+    """An experiment that gives `touch`, `log_delta` and `find_slope`.
+
+    Errors from the slope at alpha: the line of slope -e^eps that touches at (a, b) gives beta = b - e^eps (alpha - a).
 
     That is exact on straight pieces, and elsewhere an error of eps enters squared.
     """
+
+    @abstractmethod
+    def find_slope(self, alpha, reverse):
+        """The value of `slope`; its derivative is known without it."""
 
     def errors(self, alpha, reverse):
         eps = self.slope(alpha, reverse)
         point = self.touch(eps, reverse)
         inside = (alpha > 0) & (alpha < 1)
-        rise = jnp.exp(eps) * (jnp.where(inside, alpha, 0.5) - jnp.exp(point.log_alpha))
+        alpha_in = jnp.where(inside, alpha, 0.5)
+        low = alpha_in < 0.5
+        step = jnp.where(low, alpha_in - jnp.exp(point.log_alpha), jnp.exp(point.log_specificity) - (1 - alpha_in))
+        rise = jnp.exp(eps) * step
         log_beta = safe_log(jnp.exp(point.log_beta) - rise)
         log_power = safe_log(jnp.exp(point.log_power) + rise)
         sure, none = jnp.zeros_like(alpha), jnp.full_like(alpha, -jnp.inf)

@@ -5,7 +5,7 @@ test with the hypotheses exchanged, f^-1. Everything is elementwise on arrays br
 
     errors(alpha)     (log beta, log power) of the best test at level alpha
     slope(alpha)      eps with -e^eps a slope of f at alpha
-    touch(eps)        the point (log alpha, log beta, log power) where a line of slope -e^eps supports f
+    touch(eps)        the `Point` where a line of slope -e^eps supports f
     log_delta(eps)    log of delta(eps) = power - e^eps alpha at that point, formed without cancellation: the conjugate
     epsilon(logd)     the eps >= 0 with log_delta(eps) = logd, 0 if delta(0) is smaller
 
@@ -13,6 +13,7 @@ delta is convex in e^eps with d delta/d eps = -e^eps alpha(eps), and a parameter
 at the fixed point alone (envelope theorem): these two facts give every derivative here.
 """
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import NamedTuple
 
@@ -21,15 +22,48 @@ import jax.numpy as jnp
 
 
 class Point(NamedTuple):
-    """A point of a trade-off function, with 1 - beta kept separately."""
+    """A point (alpha, beta) of a trade-off function with both complements, so that neither end loses digits."""
 
     log_alpha: jax.Array
+    log_specificity: jax.Array
     log_beta: jax.Array
     log_power: jax.Array
 
+    def exchanged(self):
+        """The same test with the hypotheses exchanged."""
+        return Point(self.log_beta, self.log_power, self.log_alpha, self.log_specificity)
 
-class Experiment:
+
+class Experiment(ABC):
     """Base of dominating pairs and of what is built from them."""
+
+    @abstractmethod
+    def errors(self, alpha, reverse):
+        """See the module."""
+
+    @abstractmethod
+    def slope(self, alpha, reverse):
+        """See the module."""
+
+    @abstractmethod
+    def touch(self, eps, reverse):
+        """See the module."""
+
+    @abstractmethod
+    def log_delta(self, eps, reverse):
+        """See the module."""
+
+    @abstractmethod
+    def reversed(self):
+        """The experiment with the hypotheses exchanged."""
+
+    @abstractmethod
+    def subsampled(self, rate):
+        """The experiment when the record takes part with probability `rate`."""
+
+    def solve_epsilon(self, log_delta, reverse):
+        """`epsilon` before it is cut off at 0; its derivative is known without it."""
+        raise TypeError(f"{type(self).__name__} must define solve_epsilon or epsilon")
 
     def batch_shape(self):
         return jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in jax.tree.leaves(self)))
@@ -51,6 +85,7 @@ class Experiment:
 
     def loss_bound(self, reverse):
         """The largest privacy loss of a direction: delta is zero beyond."""
+        del reverse
         return jnp.full(self.batch_shape(), jnp.inf, jnp.result_type(*jax.tree.leaves(self)))
 
     def slopes(self, alpha):
@@ -59,6 +94,7 @@ class Experiment:
 
     def kinks(self, reverse):
         """Levels alpha at which the trade-off function is not smooth."""
+        del reverse
         return ()
 
     def gaussian_mu(self):

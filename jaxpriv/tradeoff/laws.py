@@ -5,6 +5,7 @@ Elementwise, on arrays already broadcast to one dtype: `logpdf(t)`, `log_tails(t
 """
 
 from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jaxpriv.stats._contour import chi_square
 from jaxpriv.stats._mills import log_density, normal
 
 
+@dataclass_transform(frozen_default=True)
 def pytree(cls):
     """A frozen dataclass whose fields are all children of a pytree."""
     return jax.tree_util.register_dataclass(dataclass(frozen=True)(cls))
@@ -22,7 +24,7 @@ def pytree(cls):
 class Law:
     """A law on the real line, from the scipy-style functions of one module of `jaxpriv.stats` and its shape arguments."""
 
-    family = None
+    family: ClassVar[Any]
 
     def shapes(self):
         return ()
@@ -71,7 +73,7 @@ class Laplace(Law):
     """The Laplace law with scale 1."""
 
     loc: jax.Array
-    family = laplace
+    family: ClassVar[Any] = laplace
 
     def shapes(self):
         return (self.loc,)
@@ -81,7 +83,7 @@ class Laplace(Law):
 class Exponential(Law):
     """The magnitude of a Laplace draw."""
 
-    family = expon
+    family: ClassVar[Any] = expon
 
 
 @pytree
@@ -89,7 +91,7 @@ class FoldedLaplace(Law):
     """The magnitude of a Laplace draw shifted by c."""
 
     c: jax.Array
-    family = foldlaplace
+    family: ClassVar[Any] = foldlaplace
 
     def shapes(self):
         return (self.c,)
@@ -102,12 +104,14 @@ class ChiSquare(Law):
     df: jax.Array
     nc: jax.Array | None = None
 
-    @property
-    def family(self):
-        return chi2 if self.nc is None else ncx2
+    def isf_exp(self, logp):
+        return chi2.isf_exp(logp, self.df) if self.nc is None else ncx2.isf_exp(logp, self.df, self.nc)
 
-    def shapes(self):
-        return (self.df,) if self.nc is None else (self.df, self.nc)
+    def ppf_exp(self, logp):
+        return chi2.ppf_exp(logp, self.df) if self.nc is None else ncx2.ppf_exp(logp, self.df, self.nc)
+
+    def logpdf(self, t):
+        return self.at(t)[0]
 
     def at(self, t):
         logpdf, logsf, logcdf, up, down = chi_square(inside_support(t), self.df, self.nc)

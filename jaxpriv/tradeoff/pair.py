@@ -8,6 +8,7 @@ The best tests reject for large t. At the threshold with log q/p(t) = eps,
 and the ratios differ by a good part of themselves even where both probabilities are 1e-300.
 """
 
+from abc import abstractmethod
 from functools import partial
 
 import jax
@@ -22,6 +23,23 @@ class Pair(Experiment):
 
     `split()` returns (is the pair more than one law twice?, the pair with harmless parameters where it is not).
     """
+
+    @property
+    @abstractmethod
+    def null(self):
+        """The law of the statistic without the record."""
+
+    @property
+    @abstractmethod
+    def alternative(self):
+        """The law of the statistic with the record."""
+
+    def find_threshold(self, eps):
+        """The value of `threshold`; its derivative is known without it."""
+        raise TypeError(f"{type(self).__name__} must define find_threshold or threshold")
+
+    def split(self):
+        return jnp.ones((), bool), self
 
     def reversed(self):
         from jaxpriv.tradeoff.subsampled import Reversed
@@ -54,9 +72,10 @@ class Pair(Experiment):
 
     def log_delta_at(self, eps, t, reverse):
         """log delta(eps), given t = threshold(eps)."""
-        return self.log_gap(t, *self.both_at(t), reverse)
+        null, alternative = self.both_at(t)
+        return self.log_gap(t, null, alternative, reverse)
 
-    def both_at(self, t):
+    def both_at(self, t) -> tuple:
         return self.null.at(t), self.alternative.at(t)
 
     def log_gap(self, t, null, alternative, reverse):
@@ -66,13 +85,15 @@ class Pair(Experiment):
         return logpdf + large + log1mexp(jnp.minimum(small - large, 0.0))
 
     def touch(self, eps, reverse):
-        return self.point(*self.both_at(self.threshold(-eps if reverse else eps)), reverse)
+        null, alternative = self.both_at(self.threshold(-eps if reverse else eps))
+        return self.point(null, alternative, reverse)
 
     @staticmethod
     def point(null, alternative, reverse):
         """The errors of rejecting beyond a threshold from what both laws are `at` it."""
-        (_, up_p, down_p, _, _), (_, up_q, down_q, _, _) = null, alternative
-        return Point(down_q, up_p, down_p) if reverse else Point(up_p, down_q, up_q)
+        (_, up_p, down_p, *_), (_, up_q, down_q, *_) = null, alternative
+        forward = Point(up_p, down_p, down_q, up_q)
+        return forward.exchanged() if reverse else forward
 
     def critical_value(self, alpha, reverse):
         log_alpha = safe_log(alpha)

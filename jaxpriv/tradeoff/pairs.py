@@ -1,8 +1,9 @@
 """The dominating pairs of additive noise: what the full adversary and the one who sees only a magnitude test against."""
 
+import math
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
@@ -66,7 +67,7 @@ class NormalShift(Pair):
         return self.mu
 
     def auc(self):
-        return jnp.exp(normal(self.mu * np.sqrt(0.5))[1])
+        return jnp.exp(normal(self.mu * math.sqrt(0.5))[1])
 
     def compose(self, n):
         return NormalShift(self.mu * n**0.5)
@@ -119,7 +120,7 @@ class ChiSquareShift(Pair):
         null, alternative = wide.both_at(t)
         contacts = []
         for i, reverse in enumerate(directions):
-            at_null, at_alternative = jax.tree.map(lambda v: v[i], (null, alternative))
+            at_null, at_alternative = (tuple(v[i] for v in law) for law in (null, alternative))
             eps = -ratios[i] if reverse else ratios[i]
             regular = proper & (eps > -self.loss_bound(not reverse))
             log_delta = jnp.where(regular, safe.log_gap(t[i], at_null, at_alternative, reverse), self.same_law(eps))
@@ -317,7 +318,7 @@ class LaplaceShift(Pair):
         mu(alpha) = -ppf(alpha) - ppf(beta): on the middle piece alpha beta is constant and -ppf is concave in log alpha;
         on the outer pieces mu grows towards the middle one, because cdf/pdf grows along the axis.
         """
-        return 2 * norm.isf_exp(-self.ratio / 2 - np.log(2.0))
+        return 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
 
     def kinks(self, reverse):
         return (0.5 * jnp.exp(-self.ratio), jnp.full_like(self.ratio, 0.5))
@@ -359,9 +360,9 @@ class FoldedLaplaceShift(Pair):
         if not reverse:
             return point
         out = eps > self.ratio
-        none = jnp.full_like(eps, -jnp.inf)
-        return Point(jnp.where(out, none, point.log_alpha), jnp.where(out, 0.0, point.log_beta),
-                     jnp.where(out, none, point.log_power))
+        nothing, everything = jnp.full_like(eps, -jnp.inf), jnp.zeros_like(eps)
+        none = Point(nothing, everything, everything, nothing)
+        return jax.tree.map(lambda end, inner: jnp.where(out, end, inner), none, point)
 
     def log_delta(self, eps, reverse):
         c = self.ratio

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.blend import Blend
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.laws import Law, pytree
@@ -153,12 +152,13 @@ class Subsampled(Pair):
         inside, base_eps = self._base_eps(-eps if reverse else eps)
         point = self.base.touch(base_eps, False)
         mix = self.alternative.mix
-        zero, none = jnp.zeros_like(eps), jnp.full_like(eps, -jnp.inf)
-        log_miss = log1mexp(point.log_alpha)
-        down = jnp.where(inside, mix(log_miss, point.log_beta), none)
-        up = jnp.where(inside, mix(point.log_alpha, point.log_power), zero)
-        log_alpha = jnp.where(inside, point.log_alpha, zero)
-        return Point(down, log_alpha, jnp.where(inside, log_miss, none)) if reverse else Point(log_alpha, down, up)
+        log_beta = mix(point.log_specificity, point.log_beta)
+        log_power = mix(point.log_alpha, point.log_power)
+        forward = Point(point.log_alpha, point.log_specificity, log_beta, log_power)
+        everything, nothing = jnp.zeros_like(eps), jnp.full_like(eps, -jnp.inf)
+        always = Point(everything, nothing, nothing, everything)
+        chosen = jax.tree.map(lambda inner, end: jnp.where(inside, inner, end), forward, always)
+        return chosen.exchanged() if reverse else chosen
 
     def log_delta(self, eps, reverse):
         if reverse:

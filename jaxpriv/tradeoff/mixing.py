@@ -1,0 +1,53 @@
+"""Mixtures of curves: one of several experiments, drawn with known weights."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._checks import Domain, check_domain
+from jaxpriv.tradeoff.curve import Curve
+from jaxpriv.tradeoff.envelope import Mixture
+
+
+def mixture(curves, weights):
+    """The curve of one of several experiments drawn with known weights: the privacy profiles are averaged.
+
+    Args:
+        curves: a sequence of curves, or one curve whose parameters carry the members along their last axis.
+        weights: `Float[Array, "... members"]`, >= 0, summing to 1 along the last axis (to 1e-6).
+
+    Raises: ValueError for weights that are negative or do not sum to one, or an empty or unequal sequence.
+    Source: paper 3, Definition 4.1 and its convex conjugate (ERRATA, section 3): delta(eps) = E[delta_x(eps)].
+
+        >>> import jaxpriv
+        >>> pair = [jaxpriv.worst_case.gaussian(1.0), jaxpriv.worst_case.gaussian(2.0)]
+        >>> print(f"{jaxpriv.tradeoff.mixture(pair, [0.5, 0.5]).advantage():.4f}")
+        0.5328
+    """
+    check_domain("weights", weights, Domain(0.0, np.inf, "[0, inf), summing to 1"))
+    if not isinstance(weights, jax.core.Tracer):
+        total = np.sum(np.asarray(weights, np.float64), -1)
+        if np.any(np.abs(total - 1) > 1e-6):
+            raise ValueError(f"weights sum to {total} along the last axis; accepted: 1")
+    if isinstance(curves, Curve):
+        return Curve(Mixture((curves.experiment,), (weights,)))
+    curves = list(curves)
+    columns = weights if isinstance(weights, jax.Array) else np.asarray(weights, np.float64)
+    if not curves or len(curves) != columns.shape[-1]:
+        raise ValueError(f"curves has {len(curves)} members, weights {columns.shape[-1] if columns.ndim else 0}; they must agree")
+    groups: dict = {}
+    for index, curve in enumerate(curves):
+        groups.setdefault(jax.tree.structure(curve.experiment), []).append(index)
+    members = [_stacked([curves[i].experiment for i in group]) for group in groups.values()]
+    return Curve(Mixture(tuple(members), tuple(columns[..., np.asarray(group)] for group in groups.values())))
+
+
+def _stacked(experiments):
+    """One experiment whose parameters carry the given ones along a last axis."""
+
+    def stack(*leaves):
+        if all(not isinstance(leaf, jax.Array) for leaf in leaves):
+            return np.stack(np.broadcast_arrays(*(np.asarray(leaf, np.float64) for leaf in leaves)), -1)
+        return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(leaf) for leaf in leaves)), -1)
+
+    return jax.tree.map(stack, *experiments)
