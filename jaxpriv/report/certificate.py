@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import Domain, POSITIVE, check_domain
+from jaxpriv._checks import POSITIVE, Domain, check_domain
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
 _DELTA = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
@@ -27,7 +27,7 @@ class Mechanism:
     noise: str
     sensitivities: tuple
     scales: tuple
-    dim: int = 1
+    dim: float = 1
 
     def __post_init__(self):
         if self.noise not in ("gaussian", "laplace"):
@@ -39,7 +39,8 @@ class Mechanism:
                 if math.isnan(value):
                     raise ValueError(f"{name} = nan is outside its range {POSITIVE.text}")
         if not len(self.sensitivities) == len(self.scales) >= 1:
-            raise ValueError(f"{len(self.sensitivities)} sensitivities for {len(self.scales)} noise scales; give one each per release")
+            counts = f"{len(self.sensitivities)} sensitivities for {len(self.scales)} noise scales"
+            raise ValueError(f"{counts}; give one each per release")
         if not (self.dim >= 1 and float(self.dim).is_integer()):
             raise ValueError(f"dim = {self.dim} is outside its range 1, 2, 3, ...")
         if self.noise == "laplace" and len(self.scales) > 1:
