@@ -32,7 +32,10 @@ _FUSION_EMITTERS_FLAG_IN = ("0.8.", "0.9.", "0.10.")
 
 
 class _Parser(argparse.ArgumentParser):
-    """One line on bad input, without the usage block."""
+    """One line on bad input, without the usage block; no abbreviated flags, which would break when flags are added."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings, allow_abbrev=False)
 
     def error(self, message):
         raise ValueError(message)
@@ -101,24 +104,20 @@ def _certify(arguments):
         delta = file_delta if delta is None else delta
     mechanism = mechanism_from(flags)
     if arguments.out is not None:
+        from jaxpriv.report.plots import draw  # what is missing shows before the work
+
         folder = Path(arguments.out)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+        folder.mkdir(parents=True, exist_ok=True)
 
     _configure_jax()
     from jaxpriv.report import certify
 
     delta = 1e-5 if delta is None else delta
     certificate = certify(mechanism, delta)
-    if arguments.out is not None:
-        from jaxpriv.report.plots import draw
-
-        draw(mechanism, delta, folder / "certificate.png")
-        (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
     _show(certificate, arguments.json)
     if arguments.out is not None:
+        (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
+        draw(mechanism, delta, folder / "certificate.png")
         print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr)
 
 
@@ -169,13 +168,14 @@ def main(argv=None):
     try:
         arguments = _parser().parse_args(argv)
         {"certify": _certify, "calibrate": _calibrate}[arguments.command](arguments)
-    except (ValueError, ModuleNotFoundError) as error:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, ModuleNotFoundError, OSError) as error:
         print(f"jaxpriv: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("jaxpriv: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     return 0

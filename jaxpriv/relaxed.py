@@ -12,7 +12,7 @@ from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.pairs import ChiSquareShift, FoldedLaplaceShift, NormalLimit
 
-ASSUMPTION = "Relaxed: the adversary knows the query, the noise and all other records but not the record, and tests magnitudes."
+ASSUMPTION = "The adversary knows the query, the noise and all other records but not the record, and tests magnitudes."
 
 
 def gaussian(mu, dim=1):

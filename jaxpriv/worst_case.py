@@ -7,7 +7,7 @@ from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.pairs import LaplaceShift, NormalShift
 
-ASSUMPTION = "Worst case: the adversary knows every other record, the query and the noise, and tests the exact likelihoods."
+ASSUMPTION = "The adversary knows every other record, the query and the noise, and tests the exact likelihoods."
 
 
 def gaussian(mu):

@@ -3,18 +3,19 @@
 import jax
 import numpy as np
 
+try:
+    from matplotlib.figure import Figure
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxpriv[plots]'") from None
+
 _COLOURS = ("#c0392b", "#2c6fbb", "#2a9d5c")
 
 
 def draw(mechanism, delta, path):
     """Write a PNG with f(alpha) (left) and delta(epsilon) (right) of every adversary of a `Mechanism`.
 
-    Raises: ModuleNotFoundError naming the extra to install if matplotlib is missing.
+    Importing this module without matplotlib raises ModuleNotFoundError with the extra to install.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxpriv[plots]'") from None
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     with jax.enable_x64(True):

@@ -206,7 +206,7 @@ def bounds_of_epsilon(experiment, delta):
         high, width = state
         _, upper, point = _profile_bounds(experiment, high)
         margin = 2 * _log_margin(high, safe_log(delta), point)
-        first = margin * jnp.exp(-jnp.minimum(high + point.log_alpha - safe_log(delta), 0.0)) + rounding
+        first = margin * jnp.exp(safe_log(delta) - high - point.log_alpha) + rounding
         first = jnp.where(jnp.isfinite(first), jnp.minimum(first, 1e-6 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, first, width)
         fails = upper > delta

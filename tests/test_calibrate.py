@@ -1,0 +1,135 @@
+"""Calibration: every kind of target, on the private side of the boundary and within 1e-9 of it."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from jaxpriv import calibrate, relaxed, worst_case
+
+CLOSE = 4e-9
+MECHANISMS = {
+    "gaussian, noise": (lambda std: worst_case.gaussian(1 / std), 1),
+    "gaussian, signal": (lambda mu: worst_case.gaussian(mu), -1),
+    "laplace, scale": (lambda scale: worst_case.laplace(1 / scale), 1),
+    "relaxed laplace, scale": (lambda scale: relaxed.laplace(1 / scale), 1),
+}
+TARGETS = {
+    "epsilon": {"epsilon": 0.7, "delta": 1e-3},
+    "advantage": {"advantage": 0.2},
+    "mu": {"mu": 0.6},
+    "power": {"fpr": 0.05, "tpr": 0.21},
+}
+
+
+def meets(curve, target):
+    """Does the curve's upper bound meet the target?"""
+    curve = curve.symmetric()
+    if "epsilon" in target:
+        return float(curve.delta_bounds(target["epsilon"])[1]) <= target["delta"]
+    if "advantage" in target:
+        return float(curve.delta_bounds(0.0)[1]) <= target["advantage"]
+    if "mu" in target:
+        return float(curve.gdp_mu()) <= target["mu"]
+    return float(curve.power(target["fpr"])) <= target["tpr"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_lands_on_the_private_side(mechanism, target):
+    """The target holds at the answer, and slightly less private fails."""
+    make, sign = MECHANISMS[mechanism]
+    answer = calibrate(make, **TARGETS[target])
+    assert isinstance(answer, float)
+    assert meets(make(answer), TARGETS[target])
+    assert not meets(make(answer * (1 - sign * CLOSE)), TARGETS[target])
+
+
+def test_closed_forms():
+    """Where the boundary is known."""
+    assert abs(calibrate(lambda s: worst_case.gaussian(1 / s), mu=0.25) - 4) < 4 * CLOSE
+    assert abs(calibrate(worst_case.laplace, advantage=1 - math.exp(-0.5)) - 1) < CLOSE
+    assert abs(calibrate(lambda b: worst_case.laplace(2 / b), epsilon=0.5, delta=1e-300) - 4) < 1e-7
+    assert abs(calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-5) - 3.730632) < 1e-6
+
+
+def test_relaxed_needs_less_noise():
+    """The relaxed Gaussian adversary at dim 30, and the bound that it promises."""
+    bracket = (0.2, 5.0)
+    weak = calibrate(lambda s: relaxed.gaussian(1 / s, 30.0), epsilon=1.0, delta=1e-3, bracket=bracket)
+    full = calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-3, bracket=bracket)
+    assert weak < 0.7 * full
+    assert float(relaxed.gaussian(1 / weak, 30.0).symmetric().delta_bounds(1.0)[1]) <= 1e-3
+    assert float(relaxed.gaussian(1 / weak / (1 - CLOSE), 30.0).symmetric().delta(1.0)) > 1e-3
+
+
+def test_sampling_rate():
+    """Towards small rates it is more private; both directions of the sub-sampled curve count."""
+    rate = calibrate(lambda p: worst_case.gaussian(2.0).subsample(p), epsilon=0.3, delta=0.05, bracket=(1e-3, 1.0))
+    curve = worst_case.gaussian(2.0).subsample(rate)
+    larger = worst_case.gaussian(2.0).subsample(rate * (1 + CLOSE))
+    assert max(float(curve.delta(0.3)), float(curve.reversed().delta(0.3))) <= 0.05
+    assert max(float(larger.delta(0.3)), float(larger.reversed().delta(0.3))) > 0.05
+
+
+def test_batch_of_curves():
+    """A maker of several curves: all of them have to meet the target."""
+    answer = calibrate(lambda s: worst_case.gaussian(np.array([1.0, 2.0]) / s), mu=0.5)
+    assert abs(answer - 4) < 4 * CLOSE
+
+
+def test_without_x64():
+    """The accountant's precision does not depend on the user's mode."""
+    want = calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-5)
+    with jax.enable_x64(False):
+        assert calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-5) == want
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({}, "exactly one"),
+        ({"epsilon": 1.0}, "incomplete"),
+        ({"delta": 1e-5}, "incomplete"),
+        ({"fpr": 0.1}, "incomplete"),
+        ({"mu": 1.0, "advantage": 0.1}, "exactly one"),
+        ({"epsilon": 1.0, "delta": 1e-5, "mu": 1.0}, "exactly one"),
+        ({"epsilon": -1.0, "delta": 1e-5}, "epsilon"),
+        ({"epsilon": math.inf, "delta": 1e-5}, "epsilon"),
+        ({"epsilon": math.nan, "delta": 1e-5}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 0.0}, "delta"),
+        ({"epsilon": 1.0, "delta": 1.5}, "delta"),
+        ({"epsilon": 1.0, "delta": math.nan}, "delta"),
+        ({"advantage": 1.2}, "advantage"),
+        ({"advantage": "much"}, "advantage"),
+        ({"mu": -0.1}, "mu"),
+        ({"mu": math.nan}, "mu"),
+        ({"fpr": -0.1, "tpr": 0.5}, "fpr"),
+        ({"fpr": 0.1, "tpr": 1.5}, "tpr"),
+    ],
+)
+def test_bad_targets(target, words):
+    with pytest.raises(ValueError, match=words):
+        calibrate(worst_case.gaussian, **target)
+
+
+@pytest.mark.parametrize("bracket", [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (1.0, math.inf), (1.0, 1.0), (math.nan, 1.0)])
+def test_bad_brackets(bracket):
+    with pytest.raises(ValueError, match="bracket"):
+        calibrate(worst_case.gaussian, mu=1.0, bracket=bracket)
+
+
+def test_answer_outside_the_bracket():
+    with pytest.raises(ValueError, match="holds at both"):
+        calibrate(worst_case.gaussian, mu=1.0, bracket=(0.1, 0.5))
+    with pytest.raises(ValueError, match="fails at both"):
+        calibrate(worst_case.gaussian, mu=1.0, bracket=(2.0, 5.0))
+    with pytest.raises(ValueError, match="fails at both"):
+        calibrate(worst_case.gaussian, fpr=0.1, tpr=0.05)
+
+
+def test_nan_curve_is_never_private():
+    """A maker that returns NaN must not pass as private."""
+    with pytest.raises(ValueError, match="fails at both"):
+        calibrate(lambda s: worst_case.gaussian(s * math.nan), mu=1.0)

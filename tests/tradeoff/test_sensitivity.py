@@ -1,0 +1,235 @@
+"""The checks notice: each public function with a plausible slip in it turns its check red."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import jaxpriv
+from jaxpriv import detection_resilience, relaxed, worst_case
+from jaxpriv.tradeoff import Curve
+from tests import test_calibrate
+from tests.tradeoff import test_oracle, test_papers, test_properties, test_reference
+
+
+class Slip(NamedTuple):
+    """A replacement for one attribute, made from the true one, and a check that must then fail."""
+
+    owner: object
+    name: str
+    wrong: object
+    check: object
+
+
+def method(name, wrong, check):
+    """A slip in a method of the curve."""
+    return Slip(Curve, name, wrong, check)
+
+
+def check_error_at_levels():
+    test_oracle.test_errors_at_a_level("gaussian", 1.0)
+
+
+def check_inverse():
+    test_oracle.test_inverse("relaxed_laplace", 1.0)
+
+
+def check_slope():
+    test_properties.test_slope_supports_the_curve("laplace", "forward")
+
+
+def check_profile():
+    test_oracle.test_profile_is_the_integral("relaxed_laplace", 1.0)
+
+
+def check_golden_epsilon():
+    test_reference.test_worst_case_gaussian()
+
+
+def check_golden_bounds():
+    test_reference.test_worst_case_gaussian_bounds()
+
+
+def check_advantage():
+    test_oracle.test_advantage("relaxed_laplace")
+
+
+def check_auc():
+    test_oracle.test_auc("gaussian", "forward")
+
+
+def check_mu():
+    test_oracle.test_gdp_mu_of_gaussian_noise("gaussian")
+
+
+def check_reversed():
+    test_oracle.test_profile_is_the_conjugate("relaxed_laplace", 1.0)
+
+
+def check_symmetric():
+    test_papers.test_theorem_1_of_paper_2()
+
+
+def check_hull():
+    test_oracle.test_symmetric_curve_is_the_hull("relaxed_laplace")
+
+
+def check_power():
+    test_papers.test_power_at_a_fixed_level()
+
+
+def check_subsampling():
+    test_papers.test_lemma_9()
+
+
+def check_composition():
+    """n releases are sqrt(n) mu."""
+    got = worst_case.gaussian(0.5).compose(4.0).advantage()
+    np.testing.assert_allclose(got, 2 * scipy.stats.norm.cdf(0.5) - 1, rtol=1e-12)
+
+
+def check_mixture():
+    test_oracle.test_mixture("laplace")
+
+
+def check_calibration():
+    test_calibrate.test_closed_forms()
+
+
+def check_resilience():
+    test_papers.test_resilience_sees_a_violation_in_the_far_tail()
+
+
+def check_signal():
+    test_papers.test_lemma_8_and_the_stronger_adversary()
+
+
+def check_theorem_3():
+    test_papers.test_theorem_3()
+
+
+def check_corollary_1():
+    test_papers.test_corollary_1()
+
+
+def check_releases():
+    test_oracle.test_releases_by_brute_force()
+
+
+def check_full_laplace():
+    test_oracle.test_profile_is_the_integral("laplace", 1.0)
+
+
+def narrower(true):
+    """Lower bound returned as upper."""
+
+    def wrong(curve, value):
+        low, _ = true(curve, value)
+        return low, low
+
+    return wrong
+
+
+def swapped(true):
+    return lambda curve, value: true(curve, value)[::-1]
+
+
+SLIPS = {
+    "beta is the power": method("__call__", lambda true: lambda c, a: 1 - true(c, a), check_error_at_levels),
+    "beta at twice the level": method("__call__", lambda true: lambda c, a: true(c, np.asarray(a) / 2), check_error_at_levels),
+    "power off by 1e-8": method("power", lambda true: lambda c, a: true(c, a) * (1 + 1e-8), check_error_at_levels),
+    "inverse is the curve": method("inverse", lambda true: Curve.__call__, check_inverse),
+    "slope with the wrong sign": method("slope", lambda true: lambda c, a: -true(c, a), check_slope),
+    "delta without e^eps": method(
+        "delta", lambda true: lambda c, e: 1 - (1 - true(c, e)) * jnp.exp(-0.1 * jnp.abs(e)), check_profile
+    ),
+    "delta off by 1e-11": method("delta", lambda true: lambda c, e: true(c, e) + 1e-11, check_profile),
+    "delta of the other direction": method("delta", lambda true: lambda c, e: true(c.reversed(), e), check_profile),
+    "log delta in base 10": method("log_delta", lambda true: lambda c, e: true(c, e) / np.log(10), check_golden_epsilon),
+    "log delta off by 1e-12": method("log_delta", lambda true: lambda c, e: true(c, e) * (1 + 1e-12), check_golden_epsilon),
+    "epsilon off by 1e-8": method("epsilon", lambda true: lambda c, d: true(c, d) * (1 + 1e-8), check_golden_epsilon),
+    "advantage is the AUC": method("advantage", lambda true: lambda c: c.auc(), check_advantage),
+    "advantage at epsilon 0.01": method("advantage", lambda true: lambda c: c.delta(0.01), check_advantage),
+    "AUC without the half": method("auc", lambda true: lambda c: true(c) - 0.5, check_auc),
+    "mu rounded down": method("gdp_mu", lambda true: lambda c: true(c) * (1 - 1e-6), check_mu),
+    "reversed forgets to": method("reversed", lambda true: lambda c: c, check_reversed),
+    "symmetric without the hull": method("symmetric", lambda true: lambda c: c, check_symmetric),
+    "symmetric of the reverse alone": method(
+        "symmetric", lambda true: lambda c: c.reversed(), check_hull
+    ),
+    "rate squared": method("subsample", lambda true: lambda c, r: true(c, r * r), check_subsampling),
+    "no sub-sampling": method("subsample", lambda true: lambda c, r: c, check_subsampling),
+    "n instead of sqrt(n)": method("compose", lambda true: lambda c, n: true(c, n * n), check_composition),
+    "upper bound of delta is the lower": method("delta_bounds", narrower, check_golden_bounds),
+    "bounds of delta swapped": method("delta_bounds", swapped, check_golden_bounds),
+    "upper bound of epsilon is the lower": method("epsilon_bounds", narrower, check_golden_bounds),
+    "bounds of epsilon swapped": method("epsilon_bounds", swapped, check_golden_bounds),
+    "full Gaussian with mu/2": Slip(
+        worst_case, "gaussian", lambda true: lambda mu: true(np.asarray(mu) / 2), check_power
+    ),
+    "Laplace with twice the ratio": Slip(
+        test_oracle.CATALOGUE["laplace"], "make", lambda true: lambda ratio: true(2 * ratio), check_full_laplace
+    ),
+    "relaxed Gaussian with mu for mu^2": Slip(
+        relaxed, "gaussian", lambda true: lambda mu, dim=1: true(jnp.sqrt(mu), dim), check_corollary_1
+    ),
+    "relaxed Laplace with cosh for e": Slip(
+        relaxed, "laplace", lambda true: lambda ratio: true(np.log(np.cosh(ratio))), check_symmetric
+    ),
+    "limit without its stretch": Slip(
+        relaxed, "gaussian_limit", lambda true: lambda mu, dim: worst_case.gaussian(mu**2 / (2 * dim) ** 0.5), check_theorem_3
+    ),
+    "limit of mu, not mu^2": Slip(
+        relaxed, "gaussian_limit_mu", lambda true: lambda mu, dim: mu / (2 * dim) ** 0.5, check_theorem_3
+    ),
+    "signals added": Slip(
+        worst_case, "signal", lambda true: lambda s, b, averaging="optimal": np.sum(np.divide(s, b)), check_signal
+    ),
+    "averages the default": Slip(
+        worst_case, "gaussian_releases", lambda true: lambda s, b: relaxed.gaussian_releases(s, b, 1, "mean"), check_releases
+    ),
+    "releases ignore the averaging": Slip(
+        relaxed, "gaussian_releases", lambda true: lambda s, b, dim=1, averaging="optimal": true(s, b, dim), check_releases
+    ),
+    "weights shifted": Slip(jaxpriv, "mixture", lambda true: lambda c, w: true(c, np.asarray(w)[..., ::-1]), check_mixture),
+    "calibrated to the unsafe side": Slip(
+        test_calibrate, "calibrate", lambda true: lambda make, **k: true(make, **k) * (1 + 1e-8), check_calibration
+    ),
+    "resilience by the bulk alone": Slip(
+        test_papers, "detection_resilience", lambda true: lambda c, r: true(r, c), check_resilience
+    ),
+}
+
+
+def install(monkeypatch, slip):
+    """Put the slip in place; an entry of the catalogue is a tuple and is replaced in its dictionary."""
+    if slip.owner is test_oracle.CATALOGUE["laplace"]:
+        monkeypatch.setitem(test_oracle.CATALOGUE, "laplace", slip.owner._replace(make=slip.wrong(slip.owner.make)))
+    else:
+        monkeypatch.setattr(slip.owner, slip.name, slip.wrong(getattr(slip.owner, slip.name)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLIPS)
+def test_slip_is_seen(name, monkeypatch):
+    install(monkeypatch, SLIPS[name])
+    with pytest.raises(AssertionError):
+        SLIPS[name].check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", sorted({slip.check.__name__ for slip in SLIPS.values()}))
+def test_check_is_green_without_a_slip(check):
+    globals()[check]()
+
+
+def test_every_public_name_has_a_slip():
+    """Methods of the curve, the catalogues, and what the package exports beside them."""
+    slipped = {slip.name for slip in SLIPS.values()} | {"laplace"}
+    methods = {name for name in vars(Curve) if callable(vars(Curve)[name]) and not name.startswith("_")} | {"__call__"}
+    catalogues = {n for m in (worst_case, relaxed) for n, v in vars(m).items() if getattr(v, "__module__", "") == m.__name__}
+    assert methods | catalogues <= slipped
+    assert callable(detection_resilience)
+    assert {"mixture", "calibrate", "detection_resilience"} <= slipped
