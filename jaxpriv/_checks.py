@@ -24,6 +24,7 @@ class Domain(NamedTuple):
 
 
 POSITIVE = Domain(0.0, np.inf, "(0, inf)", 1.0, open_low=True, open_high=True)
+AT_LEAST_ONE = Domain(1.0, np.inf, "[1, inf)", 1.0, open_high=True)
 NONNEGATIVE = Domain(0.0, np.inf, "[0, inf)", 1.0, open_high=True)
 UNIT = Domain(0.0, 1.0, "[0, 1]")
 RATE = Domain(0.0, 1.0, "(0, 1]", open_low=True)
@@ -50,13 +51,15 @@ def check_domain(name, value, domain):
 
 
 def as_parameter(name, value, domain):
-    """A checked parameter. Python and NumPy numbers stay float64 as given; traced values outside the domain become NaN."""
+    """A checked parameter: a Python float, or an array of its own dtype; traced values outside the domain become NaN.
+
+    Python numbers and lists keep their float64 digits for the bounds, even where JAX would round them to float32.
+    """
     check_domain(name, value, domain)
-    if not isinstance(value, jax.Array):
-        leaves = jax.tree.leaves(value)
-        if not any(isinstance(leaf, jax.Array) for leaf in leaves):
-            array = np.asarray(value, np.float64)
-            return float(array) if array.ndim == 0 and not hasattr(value, "dtype") else array
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
         value = jnp.asarray(value)
-    value = jnp.asarray(value, jnp.result_type(value, 0.0))
-    return jnp.where(domain.contains(value), value, jnp.nan) if is_traced(value) else value
+        value = jnp.asarray(value, jnp.result_type(value, 0.0))
+        return jnp.where(domain.contains(value), value, jnp.nan) if is_traced(value) else value
+    given = getattr(value, "dtype", None)
+    array = np.asarray(value, given if given is not None and jnp.issubdtype(given, jnp.floating) else np.float64)
+    return float(array) if array.ndim == 0 and given is None else array

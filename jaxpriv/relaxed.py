@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import worst_case
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, as_parameter
 from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.pairs import ChiSquareShift, FoldedLaplaceShift, NormalLimit
+from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
+from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
 
 ASSUMPTION = "The adversary knows the query, the noise and all other records but not the record, and tests magnitudes."
 
@@ -20,7 +21,7 @@ def gaussian(mu, dim=1):
 
     Args:
         mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
-        dim: `Float[Array, "..."]` in (0, inf): the dimension that the record can move; 1 is the adversary's best case.
+        dim: `Float[Array, "..."]` in [1, inf): the dimension that the record can move; 1 is the adversary's best case.
 
     Returns: the forward `Curve` R (as j = 1 - R); `symmetric()` covers both directions.
     Raises: ValueError for values outside their range.
@@ -30,7 +31,7 @@ def gaussian(mu, dim=1):
         >>> print(f"{jaxpriv.relaxed.gaussian(1.0, dim=30).symmetric().epsilon(1e-4):.4f}")
         0.4612
     """
-    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
     return Curve(ChiSquareShift(dim, mu * mu))
 
 
@@ -87,7 +88,7 @@ def gaussian_limit(mu, dim):
         >>> print(f"{exact(0.1):.4f} {limit(0.1):.4f}")
         0.7661 0.7653
     """
-    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
     array = np if all(isinstance(v, (float, np.ndarray)) for v in (mu, dim)) else jnp
     nc = mu * mu
     return Curve(NormalLimit(nc / array.sqrt(2 * dim), array.sqrt(1 + 2 * nc / dim)))
@@ -99,5 +100,5 @@ def gaussian_limit_mu(mu, dim):
     >>> print(f"{gaussian_limit_mu(5.0, 1000):.4f}")
     0.5590
     """
-    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, POSITIVE)
+    mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
     return mu * mu / (2 * dim) ** 0.5

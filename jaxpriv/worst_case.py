@@ -5,7 +5,8 @@ import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.pairs import LaplaceShift, NormalShift
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 
 ASSUMPTION = "The adversary knows every other record, the query and the noise, and tests the exact likelihoods."
 

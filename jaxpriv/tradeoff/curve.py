@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import POSITIVE, RATE, UNIT, check_domain
+from jaxpriv._checks import POSITIVE, RATE, UNIT, as_parameter, check_domain
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.envelope import Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
@@ -176,8 +176,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).subsample(0.1).advantage():.4f}")
             0.0383
         """
-        check_domain("rate", rate, RATE)
-        return Curve(self.experiment.subsampled(rate))
+        return Curve(self.experiment.subsampled(as_parameter("rate", rate, RATE)))
 
     def compose(self, n):
         """The curve of n > 0 equal releases seen together, where it has a closed form (Gaussian noise, not sub-sampled).
@@ -189,8 +188,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")
             1.0000
         """
-        check_domain("n", n, POSITIVE)
-        return Curve(self.experiment.compose(n))
+        return Curve(self.experiment.compose(as_parameter("n", n, POSITIVE)))
 
     def delta_bounds(self, epsilon):
         """(lower, upper) with the exact delta(epsilon) of these parameters in between, in float64 whatever the mode.

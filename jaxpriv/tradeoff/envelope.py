@@ -27,14 +27,18 @@ class Envelope(Experiment):
 
     def errors(self, alpha, reverse):
         eps = self.slope(alpha, reverse)
-        point = self.touch(eps, reverse)
+        log_delta, point = self.contact(eps, reverse)
         inside = (alpha > 0) & (alpha < 1)
         alpha_in = jnp.where(inside, alpha, 0.5)
         low = alpha_in < 0.5
         step = jnp.where(low, alpha_in - jnp.exp(point.log_alpha), jnp.exp(point.log_specificity) - (1 - alpha_in))
         rise = jnp.exp(eps) * step
         log_beta = safe_log(jnp.exp(point.log_beta) - rise)
-        log_power = safe_log(jnp.exp(point.log_power) + rise)
+        power = jnp.exp(point.log_power) + rise
+        # the same value without cancellation, for small alpha; the derivatives are those of the line through the point
+        steepest = jnp.exp(jnp.minimum(self.loss_bound(reverse) + jnp.log(alpha_in), 0.0))
+        exact = jnp.minimum(jnp.exp(log_delta) + jnp.exp(eps) * alpha_in, steepest)
+        log_power = safe_log(power + jax.lax.stop_gradient(exact - power))
         sure, none = jnp.zeros_like(alpha), jnp.full_like(alpha, -jnp.inf)
         end = alpha <= 0
         log_beta = jnp.where(inside, log_beta, jnp.where(end, sure, none))
@@ -131,9 +135,15 @@ class Mixture(Envelope):
 
         return newton_in_bracket(excess, jnp.min(each, -1), jnp.max(each, -1))
 
-    def gaussian_mu(self):
+    def defined(self):
+        result = jnp.ones(self.batch_shape(), bool)
+        for member, weight in zip(self.members, self.weights):
+            result = result & jnp.all(member.defined() & ~jnp.isnan(weight), -1)
+        return result
+
+    def tail_mu(self):
         """The largest member's: the mixture lies above its curve, and follows it for alpha -> 0."""
-        known = [m.gaussian_mu() for m in self.members]
+        known = [m.tail_mu() for m in self.members]
         if any(mu is None for mu in known):
             return None
         return jnp.max(jnp.where(jnp.concatenate(self.weights, -1) > 0, jnp.concatenate(known, -1), 0.0), -1)
@@ -162,6 +172,15 @@ class Symmetric(Envelope):
 
     members: tuple
 
+    def batch_shape(self):
+        return jnp.broadcast_shapes(*(member.batch_shape() for member in self.members))
+
+    def aligned(self, shape, dtype):
+        return Symmetric(tuple(member.aligned(shape, dtype) for member in self.members))
+
+    def defined(self):
+        return jnp.all(jnp.stack(jnp.broadcast_arrays(*(member.defined() for member in self.members))), 0)
+
     def _contacts(self, eps):
         """Both directions of every member: log deltas (directions, ...) and their points, stacked alike."""
         parts = [contact for member in self.members for contact in member.contacts(eps)]
@@ -188,7 +207,7 @@ class Symmetric(Envelope):
         del reverse
         own = [_finite(slope) for member in self.members for slope in member.slopes(alpha)]
         candidates = jnp.stack([jnp.zeros_like(alpha), *own])
-        wide = Symmetric(tuple(member.aligned(candidates.shape, alpha.dtype) for member in self.members))
+        wide = self.aligned(candidates.shape, alpha.dtype)
         low, high = jnp.min(candidates[1:], 0), jnp.max(candidates[1:], 0)
 
         def choose(log_deltas, points):
@@ -235,6 +254,10 @@ class Symmetric(Envelope):
         del reverse
         log_deltas, points = self._contacts(eps)
         return jnp.max(log_deltas, 0), _first_support(log_deltas, points)
+
+    def tail_mu(self):
+        known = [member.tail_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
 
     def gaussian_mu(self):
         known = [member.gaussian_mu() for member in self.members]

@@ -24,7 +24,7 @@ def elementwise(domain, *names):
         @jax.jit
         def evaluate(experiment, *values):
             shape = jnp.broadcast_shapes(experiment.batch_shape(), *(v.shape for v in values))
-            valid, safe = _defined(experiment, shape), []
+            valid, safe = jnp.broadcast_to(experiment.defined(), shape), []
             for value in values:
                 wide = jnp.broadcast_to(value, shape)
                 inside = domain.contains(wide)
@@ -56,16 +56,6 @@ def _number_or_array(value):
     if hasattr(value, "dtype"):
         return value if jnp.issubdtype(value.dtype, jnp.floating) else value * 1.0
     return np.asarray(value, float) if np.ndim(value) else float(value)
-
-
-def _defined(experiment, shape):
-    """False where a parameter is NaN; a member's parameters lie along axes behind those of the batch."""
-    batch = experiment.batch_shape()
-    defined = jnp.ones(batch, bool)
-    for leaf in jax.tree.leaves(experiment):
-        members = tuple(range(len(batch) - jnp.ndim(leaf), 0))
-        defined = defined & ~jnp.any(jnp.isnan(leaf), axis=members)
-    return jnp.broadcast_to(defined, shape)
 
 
 def _errors(experiment, alpha, reverse):
@@ -185,7 +175,8 @@ def _profile_bounds(experiment, epsilon):
     log_delta = jnp.where(finite, log_delta, jnp.where(epsilon > 0, -jnp.inf, 0.0))
     margin = jnp.where(finite, _log_margin(at, log_delta, point), 0.0)
     at_end = finite & (log_delta == -jnp.inf) & (at < experiment.loss_bound(False) * (1 + 1e-14))
-    upper = jnp.where(at_end, 1e-13, jnp.minimum(jnp.exp(log_delta + margin), 1.0))
+    above = jnp.clip(jnp.exp(log_delta + margin), jnp.finfo(at.dtype).tiny, 1.0)  # delta > 0 may round to 0
+    upper = jnp.where(at_end, 1e-13, jnp.where(log_delta == -jnp.inf, 0.0, above))
     return jnp.exp(log_delta - margin), upper, point
 
 

@@ -29,6 +29,12 @@ class Point(NamedTuple):
     log_beta: jax.Array
     log_power: jax.Array
 
+    @staticmethod
+    def end(always):
+        """The test that rejects always, or never: an end of every trade-off function."""
+        sure, none = jnp.where(always, 0.0, -jnp.inf), jnp.where(always, -jnp.inf, 0.0)
+        return Point(sure, none, none, sure)
+
     def exchanged(self):
         """The same test with the hypotheses exchanged."""
         return Point(self.log_beta, self.log_power, self.log_alpha, self.log_specificity)
@@ -97,9 +103,23 @@ class Experiment(ABC):
         del reverse
         return ()
 
+    def defined(self):
+        """False where a parameter is NaN, in the shape of the batch."""
+        result = jnp.ones(self.batch_shape(), bool)
+        for leaf in jax.tree.leaves(self):
+            result = result & ~jnp.isnan(leaf)
+        return result
+
+    def tail_mu(self):
+        """The smallest mu with G_mu below both directions if alpha -> 0 decides it, as with Gaussian noise; else None.
+
+        It then survives sub-sampling and mixing, which change powers by factors: a normal quantile forgets them.
+        """
+        return None
+
     def gaussian_mu(self):
         """The smallest mu with G_mu below both directions, where theory gives it; None where it must be searched."""
-        return None
+        return self.tail_mu()
 
     def auc(self):
         """The area under the ROC curve in closed form, or None."""

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import Domain, check_domain
+from jaxpriv._checks import Domain, as_parameter, is_traced
 from jaxpriv.tradeoff.curve import Curve
 from jaxpriv.tradeoff.envelope import Mixture
 
@@ -24,22 +24,22 @@ def mixture(curves, weights):
         >>> print(f"{jaxpriv.tradeoff.mixture(pair, [0.5, 0.5]).advantage():.4f}")
         0.5328
     """
-    check_domain("weights", weights, Domain(0.0, np.inf, "[0, inf), summing to 1"))
-    if not isinstance(weights, jax.core.Tracer):
+    weights = as_parameter("weights", weights, Domain(0.0, np.inf, "[0, inf), summing to 1"))
+    if not is_traced(weights):
         total = np.sum(np.asarray(weights, np.float64), -1)
         if np.any(np.abs(total - 1) > 1e-6):
             raise ValueError(f"weights sum to {total} along the last axis; accepted: 1")
     if isinstance(curves, Curve):
         return Curve(Mixture((curves.experiment,), (weights,)))
     curves = list(curves)
-    columns = weights if isinstance(weights, jax.Array) else np.asarray(weights, np.float64)
-    if not curves or len(curves) != columns.shape[-1]:
-        raise ValueError(f"curves has {len(curves)} members, weights {columns.shape[-1] if columns.ndim else 0}; they must agree")
+    count = weights.shape[-1] if np.ndim(weights) else 0
+    if not curves or len(curves) != count:
+        raise ValueError(f"curves has {len(curves)} members, weights {count}; they must agree")
     groups: dict = {}
     for index, curve in enumerate(curves):
         groups.setdefault(jax.tree.structure(curve.experiment), []).append(index)
     members = [_stacked([curves[i].experiment for i in group]) for group in groups.values()]
-    return Curve(Mixture(tuple(members), tuple(columns[..., np.asarray(group)] for group in groups.values())))
+    return Curve(Mixture(tuple(members), tuple(weights[..., np.asarray(group)] for group in groups.values())))
 
 
 def _stacked(experiments):

@@ -73,20 +73,33 @@ class Pair(Experiment):
     def log_delta_at(self, eps, t, reverse):
         """log delta(eps), given t = threshold(eps)."""
         null, alternative = self.both_at(t)
-        return self.log_gap(t, null, alternative, reverse)
+        return self.log_gap(eps, t, null, alternative, reverse)
 
     def both_at(self, t) -> tuple:
         return self.null.at(t), self.alternative.at(t)
 
-    def log_gap(self, t, null, alternative, reverse):
-        """log delta at the threshold t from what both laws are `at` it."""
-        (logpdf_p, _, _, up_p, down_p), (logpdf_q, _, _, up_q, down_q) = null, alternative
-        large, small, logpdf = (down_p, down_q, logpdf_p) if reverse else (up_q, up_p, logpdf_q)
-        return logpdf + large + log1mexp(jnp.minimum(small - large, 0.0))
+    def log_gap(self, eps, t, null, alternative, reverse):
+        """log delta = log A + log(1 - e^eps B/A) at the threshold t of eps, from what both laws are `at` it.
+
+        e^eps B/A is a ratio of Mills' ratios, which keeps its digits in the tail; where A is most of 1, t may be so far
+        out on the other side that the densities lose theirs, and A, B and eps are compared themselves.
+        """
+        del t
+        (_, up_p, down_p, mills_up_p, mills_down_p), (_, up_q, down_q, mills_up_q, mills_down_q) = null, alternative
+        log_a, log_b = (down_p, down_q) if reverse else (up_q, up_p)
+        in_tail = mills_down_q - mills_down_p if reverse else mills_up_p - mills_up_q
+        ratio = jnp.where(log_a > -0.5, eps + log_b - log_a, in_tail)
+        return log_a + log1mexp(jnp.minimum(ratio, 0.0))
 
     def touch(self, eps, reverse):
-        null, alternative = self.both_at(self.threshold(-eps if reverse else eps))
-        return self.point(null, alternative, reverse)
+        proper, safe = self.split()
+        null, alternative = safe.both_at(safe.threshold(-eps if reverse else eps))
+        return self.with_signal(proper, self.point(null, alternative, reverse), eps)
+
+    @staticmethod
+    def with_signal(proper, point, eps):
+        """The point where the pair is proper; of the curve 1 - alpha of a law twice, a line touches an end."""
+        return jax.tree.map(lambda inner, end: jnp.where(proper, inner, end), point, Point.end(eps < 0))
 
     @staticmethod
     def point(null, alternative, reverse):
@@ -113,6 +126,11 @@ def safe_log(p):
     """log p with log 0 = -inf and, there, a zero gradient."""
     positive = p > 0
     return jnp.where(positive, jnp.log(jnp.where(positive, p, 1.0)), jnp.where(p == 0, -jnp.inf, jnp.nan))
+
+
+def nan_like(value):
+    """1, or NaN where value is NaN."""
+    return jnp.where(jnp.isnan(value), jnp.nan, 1.0)
 
 
 @jax.custom_jvp

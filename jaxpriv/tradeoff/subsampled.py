@@ -83,6 +83,9 @@ class Reversed(Pair):
     def kinks(self, reverse):
         return self.base.kinks(not reverse)
 
+    def tail_mu(self):
+        return self.base.tail_mu()
+
     def gaussian_mu(self):
         return self.base.gaussian_mu()
 
@@ -155,8 +158,7 @@ class Subsampled(Pair):
         log_beta = mix(point.log_specificity, point.log_beta)
         log_power = mix(point.log_alpha, point.log_power)
         forward = Point(point.log_alpha, point.log_specificity, log_beta, log_power)
-        everything, nothing = jnp.zeros_like(eps), jnp.full_like(eps, -jnp.inf)
-        always = Point(everything, nothing, nothing, everything)
+        always = Point.end(jnp.ones_like(inside))
         chosen = jax.tree.map(lambda inner, end: jnp.where(inside, inner, end), forward, always)
         return chosen.exchanged() if reverse else chosen
 
@@ -209,9 +211,8 @@ class Subsampled(Pair):
             return self.base.kinks(False)
         return tuple(jnp.exp(self.errors(kink, False)[0]) for kink in self.base.kinks(False))
 
-    def gaussian_mu(self):
-        """The base's: deep in the tail a factor p of the power does not move its normal quantile."""
-        return self.base.gaussian_mu()
+    def tail_mu(self):
+        return self.base.tail_mu()
 
     def auc(self):
         base = self.base.auc()

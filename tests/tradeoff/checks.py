@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 CATALOGUE = {
     "gaussian": Entry(worst_case.gaussian, ("mu",), (0.02,), (6.0,)),
     "laplace": Entry(worst_case.laplace, ("ratio",), (0.02,), (8.0,)),
-    "relaxed_gaussian": Entry(relaxed.gaussian, ("mu", "dim"), (0.05, 0.6), (6.0, 500.0)),
+    "relaxed_gaussian": Entry(relaxed.gaussian, ("mu", "dim"), (0.05, 1.0), (6.0, 500.0)),
     "relaxed_laplace": Entry(relaxed.laplace, ("ratio",), (0.02,), (8.0,)),
     "gaussian_limit": Entry(relaxed.gaussian_limit, ("mu", "dim"), (0.3, 3.0), (6.0, 500.0)),
 }

@@ -12,11 +12,11 @@ import jaxpriv
 from jaxpriv import relaxed, worst_case
 from tests.tradeoff.checks import CATALOGUE, EPSILON_METHODS, LEVEL_METHODS, SIZE, TINY, close, draw, evaluate, variants
 
-UNIT, POSITIVE, NONNEGATIVE, RATE = "[0, 1]", "(0, inf)", "[0, inf)", "(0, 1]"
+UNIT, POSITIVE, NONNEGATIVE, RATE, AT_LEAST_ONE = "[0, 1]", "(0, inf)", "[0, inf)", "(0, 1]", "[1, inf)"
 METHODS = {m: ("epsilon", "[-inf, inf]", ()) for m in EPSILON_METHODS}
 METHODS |= {m: ("beta" if m == "inverse" else "alpha", UNIT, (-0.1, 1.1, math.inf)) for m in LEVEL_METHODS}
 METHODS |= {m: ("delta", UNIT, (-1e-9, 1.5, -math.inf)) for m in ("epsilon", "epsilon_bounds")}
-PARAMETERS = {"mu": (NONNEGATIVE, (-0.5, math.inf)), "ratio": (NONNEGATIVE, (-1.0, math.inf)), "dim": (POSITIVE, (0.0, -2.0))}
+PARAMETERS = {"mu": (NONNEGATIVE, (-0.5, math.inf)), "ratio": (NONNEGATIVE, (-1.0, math.inf)), "dim": (AT_LEAST_ONE, (0.0, 0.99))}
 CHEAP = {"gaussian": (1.3,), "relaxed_laplace": (1.3,)}
 SOME = ["forward", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("symmetric", "subsampled", "mixture"))]
 
@@ -67,10 +67,10 @@ def test_bad_parameter_raises(name):
         (lambda: jaxpriv.mixture([], []), "(weights|curves)", ""),
         (lambda: worst_case.gaussian_releases([-1.0], [1.0]), "sensitivities", NONNEGATIVE),
         (lambda: worst_case.gaussian_releases([1.0], [0.0]), "noise_stds", POSITIVE),
-        (lambda: relaxed.gaussian_releases([1.0], [1.0], dim=0), "dim", POSITIVE),
+        (lambda: relaxed.gaussian_releases([1.0], [1.0], dim=0), "dim", AT_LEAST_ONE),
         (lambda: relaxed.gaussian_releases([1.0], [1.0], averaging="median"), "averaging", "'mean'"),
         (lambda: relaxed.gaussian_limit_mu(-1.0, 3.0), "mu", NONNEGATIVE),
-        (lambda: relaxed.gaussian_limit_mu(1.0, 0.0), "dim", POSITIVE),
+        (lambda: relaxed.gaussian_limit_mu(1.0, 0.0), "dim", AT_LEAST_ONE),
     ],
 )
 def test_bad_input_of_the_builders_raises(call, name, text):
@@ -181,7 +181,7 @@ def test_single_precision(name, kind):
     alpha = rng.uniform(1e-3, 0.999, SIZE)
     for method in ("__call__", "power"):
         got, want = single(name, kind, method, alpha, parameters)
-        close(f"{name} {kind}.{method} in float32", got, want, 4e-6, (alpha, *parameters))
+        close(f"{name} {kind}.{method} in float32", got, want, 2e-5, (alpha, *parameters))
     delta = 10 ** rng.uniform(-5, -0.5, SIZE)
     got, want = single(name, kind, "epsilon", delta, parameters)
     close(f"{name} {kind}.epsilon in float32", got, want, 2e-4 * (1 + want), (delta, *parameters))

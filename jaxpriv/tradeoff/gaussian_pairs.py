@@ -1,4 +1,5 @@
-"""The dominating pairs of additive noise: what the full adversary and the one who sees only a magnitude test against."""
+"""The dominating pairs of Gaussian noise: of the full adversary, of one who sees only a magnitude, and its limit."""
+
 
 import math
 
@@ -8,11 +9,10 @@ import jax.numpy as jnp
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
 from jaxpriv.stats._contour import log_likelihood_ratio, log_likelihood_ratio_and_slope
-from jaxpriv.stats._logspace import log1mexp, log_cosh, log_plus_reciprocal
+from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
-from jaxpriv.tradeoff.experiment import Point
-from jaxpriv.tradeoff.laws import ChiSquare, Exponential, FoldedLaplace, Laplace, Normal, inside_support, pytree
-from jaxpriv.tradeoff.pair import Pair, safe_log
+from jaxpriv.tradeoff.laws import ChiSquare, Normal, inside_support, pytree
+from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
@@ -61,9 +61,9 @@ class NormalShift(Pair):
             return jnp.maximum(eps + jnp.where(jnp.isfinite(change), change, 0.0), 0.0)
 
         eps = jax.lax.fori_loop(0, 9, step, eps)
-        return jnp.where(proper, jnp.where(reachable, eps, jnp.inf), jnp.zeros_like(eps) * log_delta_nan(log_delta))
+        return jnp.where(proper, jnp.where(reachable, eps, jnp.inf), jnp.zeros_like(eps) * nan_like(log_delta))
 
-    def gaussian_mu(self):
+    def tail_mu(self):
         return self.mu
 
     def auc(self):
@@ -73,9 +73,7 @@ class NormalShift(Pair):
         return NormalShift(self.mu * n**0.5)
 
 
-def log_delta_nan(log_delta):
-    """1, or NaN where log_delta is NaN."""
-    return jnp.where(jnp.isnan(log_delta), jnp.nan, 1.0)
+_LINEAR = 1e-8  # where nc t/(2 df) is smaller, log(1 + it) is it to as many digits
 
 
 @pytree
@@ -123,22 +121,43 @@ class ChiSquareShift(Pair):
             at_null, at_alternative = (tuple(v[i] for v in law) for law in (null, alternative))
             eps = -ratios[i] if reverse else ratios[i]
             regular = proper & (eps > -self.loss_bound(not reverse))
-            log_delta = jnp.where(regular, safe.log_gap(t[i], at_null, at_alternative, reverse), self.same_law(eps))
-            contacts.append((jax.lax.stop_gradient(log_delta), self.point(at_null, at_alternative, reverse)))
+            log_delta = jnp.where(regular, safe.log_gap(eps, t[i], at_null, at_alternative, reverse), self.same_law(eps))
+            point = self.with_signal(proper, self.point(at_null, at_alternative, reverse), eps)
+            contacts.append((jax.lax.stop_gradient(log_delta), point))
         return tuple(contacts)
 
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
 
-    def log_gap(self, t, null, alternative, reverse):
-        """Near t = 0 the ratio is 1 + nc t/(2 df) to first order, and the reverse delta its mean deficit under P."""
-        value = super().log_gap(t, null, alternative, reverse)
+    def log_gap(self, eps, t, null, alternative, reverse):
+        """Where the log ratio is linear, L = -nc/2 + nc t/(2 df) (up to t in reverse, up to t and df forward), by means.
+
+            forward  E_P[(e^L(s) - e^L(t))+] = e^L(t) nc/(2 df) ((df - t) sf + 2t pdf)
+            reverse  E_P[(1 - e^(L(s)-L(t)))+] = nc t/(2 df) ((1 - df/t) cdf + 2 pdf),
+
+        both from sf_{df+2} = sf + 2 pdf_{df+2} and pdf_{df+2} = pdf t/df. For small t the last bracket is the series
+        2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)), all of whose terms are positive.
+        """
+        general = super().log_gap(eps, t, null, alternative, reverse)
+        df, t = self.df, inside_support(t)
+        reach = t / df if reverse else jnp.maximum(t / df, 1.0)
+        linear = 0.5 * self.nc * reach < _LINEAR
+        (logpdf, _, log_cdf, mills_up, mills_down), rate = null, jnp.log(self.nc / (2 * df))
+        tiny = jnp.finfo(t.dtype).tiny
         if not reverse:
-            return value
-        rise = self.nc / (2 * self.df) * inside_support(t)
-        flat = rise < 1e-8
-        first_order = null[2] + jnp.log(jnp.where(flat, rise, 1.0) * 2 / (self.df + 2))
-        return jnp.where(flat, first_order, value)
+            excess = jnp.maximum((df - t) * jnp.exp(jnp.where(linear, mills_up, 0.0)) + 2 * t, tiny)
+            return jnp.where(linear, alternative[0] + rate + jnp.log(excess), general)
+
+        def add(k, state):
+            total, term = state
+            return total + term * (2 * k + 2) / (df + 2 * k + 2), term * t / (df + 2 * k + 2)
+
+        early, late = t < df / 4, t > df
+        series = jax.lax.fori_loop(0, 26, add, (jnp.zeros_like(t), jnp.ones_like(t)))[0] * 2 * t / df
+        middle = jnp.exp(jnp.where(early | late, 0.0, mills_down)) * (1 - df / t) + 2
+        below = logpdf + jnp.log(jnp.maximum(jnp.where(early, series, middle), tiny))
+        above = log_cdf + jnp.log(jnp.maximum(1 - df / t, 0.0) + 2 * jnp.exp(-mills_down))
+        return jnp.where(linear, rate + jnp.log(t) + jnp.where(late, above, below), general)
 
     def loss_bound(self, reverse):
         return self.nc / 2 if reverse else jnp.full_like(self.nc, jnp.inf)
@@ -170,7 +189,9 @@ class ChiSquareShift(Pair):
             return inside_support(t + jnp.clip(jnp.where(inside, change, 0.0), -0.9 * t, 9 * t))
 
         t = jax.lax.fori_loop(0, 5, step, t)
-        return jnp.where(inside, t, jnp.zeros_like(t) * log_delta_nan(eps))
+        straight = df * (2 * y / nc)
+        t = jnp.where(y < _LINEAR, inside_support(straight), t)
+        return jnp.where(inside, t, jnp.zeros_like(t) * nan_like(eps))
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta along the threshold, from the side where it is monotone.
@@ -189,7 +210,7 @@ class ChiSquareShift(Pair):
             null, alternative = pair.both_at(t)
             ratio, slope = log_likelihood_ratio_and_slope(t, pair.df, pair.nc)
             eps = sign * ratio
-            value = pair.log_gap(t, null, alternative, reverse)
+            value = pair.log_gap(eps, t, null, alternative, reverse)
             change = (value - target) * jnp.exp(value - eps - (alternative[2] if reverse else null[1]))
             change = jnp.where(jnp.isfinite(change), change, 0.0)
             dt = sign * change / slope
@@ -198,11 +219,11 @@ class ChiSquareShift(Pair):
 
         _, eps = jax.lax.fori_loop(0, 7, step, (t, jnp.zeros_like(t)))
         eps = jnp.maximum(eps, 0.0)
-        limit = jnp.where(proper, self.loss_bound(reverse), 0.0) * log_delta_nan(log_delta)
+        limit = jnp.where(proper, self.loss_bound(reverse), 0.0) * nan_like(log_delta)
         return jnp.where(proper & reachable, jnp.minimum(eps, limit), limit)
 
-    def gaussian_mu(self):
-        """sqrt(nc): no curve of the pair lies below the full adversary's, and for alpha -> 0 they meet."""
+    def tail_mu(self):
+        """sqrt(nc): for df >= 1 no curve of the pair lies below the full adversary's, and for alpha -> 0 they meet."""
         return jnp.sqrt(self.nc)
 
     def compose(self, n):
@@ -228,11 +249,21 @@ class NormalLimit(Pair):
     def alternative(self):
         return Normal(self.shift, self.std)
 
-    def find_threshold(self, eps):
-        """The larger root of (1 - 1/s^2) t^2/2 + (m/s^2) t - (m^2/(2 s^2) + log s + eps) = 0."""
+    def log_ratio(self, t):
+        """(1 - 1/s^2) t^2/2 + (m/s^2) t - (m^2/(2 s^2) + log s), where it rises: from the vertex on."""
+        a, b, c = self._parabola()
+        t = jnp.maximum(t, jnp.where(a > 0, -b / jnp.where(a > 0, a, 1.0), -jnp.inf))
+        return t * (a / 2 * t + b) - c
+
+    def _parabola(self):
         variance = self.std * self.std
-        a, b = 1 - 1 / variance, self.shift / variance
-        c = self.shift * b / 2 + jnp.log(self.std) + eps
+        b = self.shift / variance
+        return 1 - 1 / variance, b, self.shift * b / 2 + jnp.log(self.std)
+
+    def find_threshold(self, eps):
+        """The larger root of `log_ratio` = eps."""
+        a, b, c = self._parabola()
+        c = c + eps
         square = b * b + 2 * a * c
         root = jnp.sqrt(jnp.where(square > 0, square, 1.0))
         t = jnp.where(c > 0, 2 * c / (b + root), (root - b) / jnp.where(a > 0, a, 1.0))
@@ -244,14 +275,20 @@ class NormalLimit(Pair):
         return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.std, 1.0))
 
     def log_delta(self, eps, reverse):
-        return jnp.maximum(super().log_delta(eps, reverse), self.same_law(eps))
+        bound = self.loss_bound(reverse)
+        inside = eps < bound
+        value = super().log_delta(jnp.where(inside, eps, 0.0), reverse)
+        return jnp.maximum(jnp.where(inside, value, -jnp.inf), self.same_law(eps))
+
+    def tail_mu(self):
+        """The shift if both laws have one width; a wider alternative outruns every Gaussian curve for alpha -> 0."""
+        return jnp.where(self.std > 1, jnp.inf, self.shift)
 
     def loss_bound(self, reverse):
         """Forward none; in reverse the depth of the parabola's vertex."""
-        curvature = 1 - 1 / self.std**2
-        mean_part = self.shift * self.shift / (2 * self.std**2)
-        bent = curvature > 0
-        depth = mean_part + jnp.log(self.std) + mean_part / (self.std**2 * jnp.where(bent, curvature, 1.0))
+        a, b, c = self._parabola()
+        bent = a > 0
+        depth = c + b * b / (2 * jnp.where(bent, a, 1.0))
         return jnp.where(bent, depth, jnp.inf) if reverse else jnp.full_like(self.shift, jnp.inf)
 
     def errors(self, alpha, reverse):
@@ -261,7 +298,7 @@ class NormalLimit(Pair):
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta inside [0, bound], the bound from delta <= Q(T > t) or P(T <= t)."""
-        reachable = log_delta > -jnp.inf
+        reachable = (log_delta > -jnp.inf) & (log_delta < 0)
         target = jnp.where(reachable, log_delta, -1.0)
         t = self.null.ppf_exp(target) if reverse else self.alternative.isf_exp(target)
         ratio = self.log_ratio(t)
@@ -272,136 +309,4 @@ class NormalLimit(Pair):
             return target - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
 
         eps = newton_in_bracket(excess, jnp.zeros_like(high), high)
-        return jnp.where(reachable, eps, jnp.inf)
-
-
-@pytree
-class LaplaceShift(Pair):
-    """Laplace(0, 1) against Laplace(ratio, 1); the log ratio is 2t - ratio, cut off at -ratio and ratio."""
-
-    ratio: jax.Array
-
-    @property
-    def null(self):
-        return Laplace(jnp.zeros_like(self.ratio))
-
-    @property
-    def alternative(self):
-        return Laplace(self.ratio)
-
-    def log_ratio(self, t):
-        return jnp.clip(2 * t - self.ratio, -self.ratio, self.ratio)
-
-    def threshold(self, eps):
-        t = (eps + self.ratio) / 2
-        return jnp.where(eps > self.ratio, jnp.inf, jnp.where(eps < -self.ratio, -jnp.inf, t))
-
-    def log_delta(self, eps, reverse):
-        """delta = 1 - exp((eps - ratio)/2) for |eps| < ratio, and both directions are the same test."""
-        del reverse
-        inside = jnp.abs(eps) < self.ratio
-        value = log1mexp(jnp.where(inside, (eps - self.ratio) / 2, -1.0))
-        return jnp.where(inside, value, self.same_law(eps))
-
-    def epsilon(self, log_delta, reverse):
-        del reverse
-        below_one = log_delta < 0
-        return jnp.where(below_one, jnp.maximum(self.ratio + 2 * log1mexp(jnp.where(below_one, log_delta, -1.0)), 0.0),
-                         0.0 * log_delta_nan(log_delta))
-
-    def loss_bound(self, reverse):
-        return self.ratio
-
-    def gaussian_mu(self):
-        """The curves meet where alpha = beta = e^(-ratio/2)/2.
-
-        mu(alpha) = -ppf(alpha) - ppf(beta): on the middle piece alpha beta is constant and -ppf is concave in log alpha;
-        on the outer pieces mu grows towards the middle one, because cdf/pdf grows along the axis.
-        """
-        return 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
-
-    def kinks(self, reverse):
-        return (0.5 * jnp.exp(-self.ratio), jnp.full_like(self.ratio, 0.5))
-
-
-@pytree
-class FoldedLaplaceShift(Pair):
-    """Magnitudes of Laplace noise: Exponential against FoldedLaplace(c), c = ratio.
-
-    The ratio q/p(t) = e^-c (e^2t + 1)/2 grows up to t = c and is cosh c beyond, so the forward direction is pure
-    log cosh c, the reverse one pure c (its largest loss, at t = 0). With the threshold inserted,
-        forward  delta = 1 - e^(t-c),      t - c = log(2 e^(eps-c) - e^(-2c))/2
-        reverse  delta = 1 - 1/cosh t,     t     = log(2 e^(c-eps) - 1)/2.
-    """
-
-    ratio: jax.Array
-
-    @property
-    def null(self):
-        return Exponential()
-
-    @property
-    def alternative(self):
-        return FoldedLaplace(self.ratio)
-
-    def log_ratio(self, t):
-        t = jnp.clip(t, 0.0, self.ratio)
-        return t - self.ratio + log_cosh(t)
-
-    def threshold(self, eps):
-        inside = (eps > -self.ratio) & (eps <= log_cosh(self.ratio))
-        y = jnp.where(inside, eps + self.ratio, 0.0)
-        t = 0.5 * (y + jnp.log1p(-jnp.expm1(-y)))
-        return jnp.where(inside, jnp.minimum(t, self.ratio), jnp.where(eps <= -self.ratio, 0.0, jnp.inf) * log_delta_nan(eps))
-
-    def touch(self, eps, reverse):
-        point = super().touch(eps, reverse)
-        # beyond the largest loss of the reverse direction nothing is left of the atom-free null
-        if not reverse:
-            return point
-        out = eps > self.ratio
-        nothing, everything = jnp.full_like(eps, -jnp.inf), jnp.zeros_like(eps)
-        none = Point(nothing, everything, everything, nothing)
-        return jax.tree.map(lambda end, inner: jnp.where(out, end, inner), none, point)
-
-    def log_delta(self, eps, reverse):
-        c = self.ratio
-        below = eps <= (-log_cosh(c) if reverse else -c)
-        zero = eps >= (c if reverse else log_cosh(c))
-        inside = ~(below | zero)
-        e = jnp.where(inside, eps, 0.0)
-        if reverse:
-            y = jnp.where(inside, c - e, 1.0)
-            t = 0.5 * (y + jnp.log1p(-jnp.expm1(-y)))
-            half = jnp.sinh(jnp.minimum(t, 30.0) / 2)
-            small = jnp.log(2 * half * half) - log_cosh(t)
-            value = jnp.where(t < 30.0, small, jnp.log1p(-jnp.exp(-log_cosh(t))))
-        else:
-            gap = jnp.where(inside, e - log_cosh(c), -0.1)
-            value = log1mexp(0.5 * jnp.log1p((1 + jnp.exp(-2 * c)) * jnp.expm1(gap)))
-        return jnp.where(inside, value, self.same_law(eps))
-
-    def epsilon(self, log_delta, reverse):
-        """Solve the closed forms: t from delta, then eps = log q/p(t) or its negative."""
-        c = self.ratio
-        log_rest = log1mexp(jnp.minimum(log_delta, 0.0))
-        if reverse:
-            # cosh t = 1/(1-delta): t = asinh(sqrt(delta (2-delta))/(1-delta))
-            delta = jnp.exp(log_delta)
-            cut = jnp.where(delta < 1, delta, 0.0)
-            positive = cut > 0
-            root = jnp.sqrt(jnp.where(positive, cut * (2 - cut), 1.0))
-            t = jnp.where(positive, jnp.arcsinh(root / (1 - cut)), 0.0)
-            eps = c - t - log_cosh(t)
-            eps = jnp.where(delta < 1, eps, -jnp.inf)
-        else:
-            t = jnp.maximum(c + jnp.maximum(log_rest, -c), 0.0)
-            eps = t - c + log_cosh(t)
-            eps = jnp.where(log_rest > -c, eps, -jnp.inf)
-        return jnp.maximum(eps, 0.0) * log_delta_nan(log_delta)
-
-    def loss_bound(self, reverse):
-        return self.ratio if reverse else log_cosh(self.ratio)
-
-    def kinks(self, reverse):
-        return (-0.5 * jnp.expm1(-2 * self.ratio),) if reverse else (jnp.exp(-self.ratio),)
+        return jnp.where(reachable, eps, jnp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
