@@ -139,7 +139,7 @@ class ChiSquareShift(Pair):
         2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)), all of whose terms are positive.
         """
         general = super().log_gap(eps, t, null, alternative, reverse)
-        df, t = self.df, inside_support(t)
+        df, at_start, t = self.df, t <= 0, inside_support(t)
         reach = t / df if reverse else jnp.maximum(t / df, 1.0)
         linear = 0.5 * self.nc * reach < _LINEAR
         (logpdf, _, log_cdf, mills_up, mills_down), rate = null, jnp.log(self.nc / (2 * df))
@@ -157,7 +157,8 @@ class ChiSquareShift(Pair):
         middle = jnp.exp(jnp.where(early | late, 0.0, mills_down)) * (1 - df / t) + 2
         below = logpdf + jnp.log(jnp.maximum(jnp.where(early, series, middle), tiny))
         above = log_cdf + jnp.log(jnp.maximum(1 - df / t, 0.0) + 2 * jnp.exp(-mills_down))
-        return jnp.where(linear, rate + jnp.log(t) + jnp.where(late, above, below), general)
+        value = jnp.where(linear, rate + jnp.log(t) + jnp.where(late, above, below), general)
+        return jnp.where(at_start, -jnp.inf, value)
 
     def loss_bound(self, reverse):
         return self.nc / 2 if reverse else jnp.full_like(self.nc, jnp.inf)

@@ -73,7 +73,8 @@ def test_extreme_derivatives(op):
     """Relative to themselves; near the mode, where those of the log density vanish, to the unit 1/sd that they are made of."""
     inputs = columns([(e["x"], e["df"], e["nc"]) for e in table("ncx2_extreme")])
     _, forward, backward = differentiate("ncx2", op, *inputs)
-    rounding = 1e-11 / np.sqrt(2 * inputs[1] + 4 * inputs[2]) * (inputs[1] + inputs[2] > 1e6) if op == "logpdf" else 0.0
+    spread = 1 / np.sqrt(2 * inputs[1] + 4 * inputs[2])
+    rounding = spread * np.where(inputs[1] + inputs[2] > 1e6, 1e-11, 1e-14) if op == "logpdf" else 0.0
     for i, argument in enumerate(("x", "df", "nc")):
         want = np.array([number(e["d" + op][i]) for e in table("ncx2_extreme")])
         for got in (forward[:, i], backward[:, i]):
