@@ -2,7 +2,23 @@
 
 import hypothesis
 import jax
+import pytest
 
 jax.config.update("jax_enable_x64", True)
 hypothesis.settings.register_profile("jaxpriv", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("jaxpriv")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _share_programs(tmp_path_factory, worker_id):
+    """What took long to compile in one test process is read by the other."""
+    base = tmp_path_factory.getbasetemp()
+    jax.config.update("jax_compilation_cache_dir", str((base if worker_id == "master" else base.parent) / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Thousands of compiled programs otherwise stay in the memory of a test process: 3 GB at the end."""
+    yield
+    jax.clear_caches()

@@ -50,7 +50,9 @@ def test_stored_file(path):
         title = re.match(r"## Figure (\d+)", heading.source) if heading.cell_type == "markdown" else None
         if title:
             found.append(int(title[1]))
-            assert cell.cell_type == "code" and has_image(cell) and "assert" in cell.source
+            assert cell.cell_type == "code"
+            assert has_image(cell)
+            assert "assert" in cell.source
     if path.stem in FIGURES:
         assert found == list(FIGURES[path.stem])
 

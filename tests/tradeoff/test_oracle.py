@@ -104,7 +104,10 @@ def hulls(name, rate=1.0):
     return [oracles.symmetrised(*points(name, p, rate)) for p in PARAMETERS[name]]
 
 
-@pytest.mark.parametrize("name", [*OPTIMAL[1:-1], pytest.param("gaussian", marks=pytest.mark.slow), OPTIMAL[-1]])
+HULLS = [pytest.param(name, marks=pytest.mark.slow if name.endswith("gaussian") else ()) for name in OPTIMAL]
+
+
+@pytest.mark.parametrize("name", HULLS)
 def test_symmetric_curve_is_the_hull(name):
     """The lower convex hull of the curve and its mirror image, its complement, and its own inverse."""
     want = np.array([hull(LEVELS) for hull in hulls(name)])

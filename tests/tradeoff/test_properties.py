@@ -242,6 +242,7 @@ def test_mixture_broadcasts(name):
     close(f"{name} mixture.delta", got, want, 1e-14)
 
 
+@pytest.mark.slow
 def test_symmetric_mixture():
     """Of one mixture and of a batch: the larger of both directions, with the batch's shape."""
     for shape in ((), (3,)):
