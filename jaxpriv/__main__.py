@@ -1,7 +1,5 @@
 """`python -m jaxpriv` is the `jaxpriv` command."""
 
-import sys
+from jaxpriv.cli import console
 
-from jaxpriv.cli import main
-
-sys.exit(main())
+console()

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -164,7 +165,7 @@ def _show(certificate, as_json):
 
 
 def main(argv=None):
-    """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr), 130 when interrupted."""
+    """Run the command line; returns the exit code: 0, or 2 for bad input (one line on stderr)."""
     try:
         arguments = _parser().parse_args(argv)
         {"certify": _certify, "calibrate": _calibrate}[arguments.command](arguments)
@@ -175,7 +176,17 @@ def main(argv=None):
     except (ValueError, ModuleNotFoundError, OSError) as error:
         print(f"jaxpriv: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("jaxpriv: interrupted", file=sys.stderr)
-        return 130
     return 0
+
+
+def _interrupted(number, frame):
+    """Leave at once: an exception that travels through a running compilation can take the interpreter down with it."""
+    del number, frame
+    print("jaxpriv: interrupted", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
+def console():
+    """The `jaxpriv` command."""
+    signal.signal(signal.SIGINT, _interrupted)
+    sys.exit(main())

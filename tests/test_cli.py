@@ -59,6 +59,7 @@ def test_readme_shows_what_the_command_prints(environment):
     assert printed in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_example_script_runs(environment):
     done = subprocess.run([sys.executable, "examples/diabetes_means.py"], capture_output=True, text=True, env=environment,
                           cwd=ROOT, check=False)
@@ -67,6 +68,7 @@ def test_example_script_runs(environment):
     assert "bmi" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["certify", "calibrate"])
 def test_example_of_the_help_page_can_be_pasted(environment, name):
     shown = run(environment, name, "--help")
@@ -77,6 +79,7 @@ def test_example_of_the_help_page_can_be_pasted(environment, name):
     assert "Privacy certificate" in done.stdout
 
 
+@pytest.mark.slow
 def test_configuration_of_the_help_page_can_be_pasted(environment, tmp_path):
     """The TOML text equals the flags above it."""
     text = cli._CERTIFY_EXAMPLE.split("a TOML file instead of flags:\n")[1]
@@ -86,6 +89,7 @@ def test_configuration_of_the_help_page_can_be_pasted(environment, tmp_path):
     assert json.loads(by_file.stdout) == json.loads(run(environment, *flags, "--json").stdout)
 
 
+@pytest.mark.slow
 def test_unequal_releases_from_a_file(environment, tmp_path):
     (tmp_path / "a.toml").write_text("[mechanism]\nsensitivity = [3.0, 4.0]\nstd = [1.0, 1.0]\n[certificate]\ndelta = 1e-7\n")
     done = run(environment, "certify", tmp_path / "a.toml", "--json")
@@ -118,6 +122,7 @@ def test_interrupt_ends_with_one_line(environment, tmp_path):
     assert errors.strip() == "jaxpriv: interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_closed_pipe_is_silent(environment, flags):
     process = subprocess.Popen(command(*GAUSSIAN, *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,

@@ -145,6 +145,7 @@ def test_power_at_a_fixed_level():
         close("sub-sampled.power", make(mu).subsample(0.3).power(1e-3), 0.3 * power + 0.7e-3, 1e-12 * power)
 
 
+@pytest.mark.slow
 def test_detection_resilience():
     """Lemma 6: what satisfies f-DP satisfies f-DR; the converse fails. NaN is no resilience."""
     mu = np.array([0.3, 1.0, 3.0])
