@@ -68,7 +68,7 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
         >>> import jaxpriv
         >>> curve = jaxpriv.relaxed.gaussian_releases([1.0, 1.0], [1.0, 2.0], dim=5, averaging="mean")
         >>> print(f"{curve.advantage():.4f}")
-        0.1018
+        0.0923
     """
     return gaussian(worst_case.signal(sensitivities, noise_stds, averaging), dim)
 
@@ -76,7 +76,7 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
 def gaussian_limit(mu, dim):
     """The relaxed Gaussian curve for large dim: N(0, 1) against N(m, s^2), m = mu^2/sqrt(2 dim), s^2 = 1 + 2 mu^2/dim.
 
-    An approximation, not a guarantee: compare with `gaussian(mu, dim)`, whose beta it meets to about 0.1/sqrt(dim).
+    An approximation, not a guarantee: compare with `gaussian(mu, dim)`, whose beta it meets to about 0.2/sqrt(dim).
     Where the printed formula falls above the diagonal (one end) the diagonal is returned. For mu^2 << dim it is the
     Gaussian curve of `gaussian_limit_mu`.
 
@@ -86,7 +86,7 @@ def gaussian_limit(mu, dim):
         >>> import jaxpriv
         >>> exact, limit = jaxpriv.relaxed.gaussian(5.0, dim=1000), jaxpriv.relaxed.gaussian_limit(5.0, 1000)
         >>> print(f"{exact(0.1):.4f} {limit(0.1):.4f}")
-        0.7661 0.7653
+        0.7647 0.7596
     """
     mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
     array = np if all(isinstance(v, (float, np.ndarray)) for v in (mu, dim)) else jnp

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxpriv._checks import POSITIVE, RATE, UNIT, as_parameter, check_domain
+from jaxpriv._checks import POSITIVE, RATE, UNIT, as_parameter, check_domain, is_traced
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.envelope import Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
@@ -79,7 +80,7 @@ class Curve:
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).log_delta(50.0):.2f}")
-            -1234.60
+            -1233.87
         """
         return evaluate.log_delta(self, epsilon)
 
@@ -203,7 +204,7 @@ class Curve:
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
         with jax.enable_x64(True):
-            return evaluate.bounds_of_delta(*_as_float64(self, epsilon))
+            return _kept(evaluate.bounds_of_delta(*_as_float64(self, epsilon)))
 
     def epsilon_bounds(self, delta):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
@@ -217,7 +218,12 @@ class Curve:
         """
         check_domain("delta", delta, UNIT)
         with jax.enable_x64(True):
-            return evaluate.bounds_of_epsilon(*_as_float64(self, delta))
+            return _kept(evaluate.bounds_of_epsilon(*_as_float64(self, delta)))
+
+
+def _kept(bounds):
+    """Concrete bounds as NumPy arrays, on which arithmetic stays in float64 where JAX would round to float32."""
+    return bounds if is_traced(bounds) else tuple(np.asarray(bound) for bound in bounds)
 
 
 def _as_float64(curve, value):

@@ -36,7 +36,7 @@ def detection_resilience(curve, reference):
         >>> bool(detection_resilience(relaxed, worst).holds), bool(detection_resilience(worst, relaxed).holds)
         (True, False)
         >>> print(f"{detection_resilience(worst, relaxed).gap:.4f}")
-        -0.1181
+        -0.1762
     """
     first = curve.delta(0.0) + reference.delta(0.0)
     shape, dtype = first.shape, first.dtype
