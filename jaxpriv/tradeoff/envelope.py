@@ -33,7 +33,8 @@ class Envelope(Experiment):
         low = alpha_in < 0.5
         step = jnp.where(low, alpha_in - jnp.exp(point.log_alpha), jnp.exp(point.log_specificity) - (1 - alpha_in))
         rise = jnp.exp(eps) * step
-        log_beta = safe_log(jnp.exp(point.log_beta) - rise)
+        # a slope that is right to the rounding of delta only may leave nothing of a beta of 1e-40
+        log_beta = safe_log(jnp.maximum(jnp.exp(point.log_beta) - rise, 0.0))
         power = jnp.exp(point.log_power) + rise
         # the same value without cancellation, for small alpha; the derivatives are those of the line through the point
         steepest = jnp.exp(jnp.minimum(self.loss_bound(reverse) + jnp.log(alpha_in), 0.0))

@@ -200,8 +200,8 @@ class ChiSquareShift(Pair):
         forward: delta <= Q(T > t) gives a start to the right; reverse: delta <= P(T <= t) one to the left.
         """
         proper, pair = self.split()
-        reachable = log_delta > -jnp.inf
-        target = jnp.where(reachable, jnp.minimum(log_delta, 0.0), -1.0)
+        reachable = (log_delta > -jnp.inf) & (log_delta < 0)
+        target = jnp.where(reachable, log_delta, -1.0)
         t = inside_support(pair.null.ppf_exp(target) if reverse else pair.alternative.isf_exp(target))
         sign = -1.0 if reverse else 1.0
 
@@ -220,7 +220,7 @@ class ChiSquareShift(Pair):
 
         _, eps = jax.lax.fori_loop(0, 7, step, (t, jnp.zeros_like(t)))
         eps = jnp.maximum(eps, 0.0)
-        limit = jnp.where(proper, self.loss_bound(reverse), 0.0) * nan_like(log_delta)
+        limit = jnp.where(proper & (log_delta < 0), self.loss_bound(reverse), 0.0) * nan_like(log_delta)
         return jnp.where(proper & reachable, jnp.minimum(eps, limit), limit)
 
     def tail_mu(self):
