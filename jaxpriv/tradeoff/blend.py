@@ -5,8 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.laws import Law, pytree
+from jaxpriv.tradeoff.laws import Law
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 

@@ -1,19 +1,17 @@
 """The trade-off curve: what every adversary of this library looks like to its user."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import POSITIVE, RATE, UNIT, as_parameter, check_domain, is_traced
+from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.envelope import Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@pytree
 class Curve:
     """A trade-off function f: the smallest type II error beta = f(alpha) of an adversary at type I error alpha.
 

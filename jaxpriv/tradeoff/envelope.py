@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.experiment import Experiment, Point
-from jaxpriv.tradeoff.laws import pytree
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 

@@ -6,12 +6,13 @@ import math
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
 from jaxpriv.stats._contour import log_likelihood_ratio, log_likelihood_ratio_and_slope
 from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
-from jaxpriv.tradeoff.laws import ChiSquare, Normal, inside_support, pytree
+from jaxpriv.tradeoff.laws import ChiSquare, Normal, inside_support
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 

@@ -1,15 +1,15 @@
 """The dominating pairs of Laplace noise: of the full adversary, and of one who sees only a magnitude."""
 
-
 import math
 
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp, log_cosh
 from jaxpriv.tradeoff.experiment import Point
-from jaxpriv.tradeoff.laws import Exponential, FoldedLaplace, Laplace, pytree
+from jaxpriv.tradeoff.laws import Exponential, FoldedLaplace, Laplace
 from jaxpriv.tradeoff.pair import Pair, nan_like
 
 

@@ -4,21 +4,15 @@ Elementwise, on arrays already broadcast to one dtype: `logpdf(t)`, `log_tails(t
 (log sf/pdf, log cdf/pdf), and the quantiles `isf_exp(logp)`, `ppf_exp(logp)`.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.stats import chi2, expon, foldlaplace, laplace, ncx2, norm
 from jaxpriv.stats._contour import chi_square
 from jaxpriv.stats._mills import log_density, normal
-
-
-@dataclass_transform(frozen_default=True)
-def pytree(cls):
-    """A frozen dataclass whose fields are all children of a pytree."""
-    return jax.tree_util.register_dataclass(dataclass(frozen=True)(cls))
 
 
 class Law:

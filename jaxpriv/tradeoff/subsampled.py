@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.blend import Blend
 from jaxpriv.tradeoff.experiment import Point
-from jaxpriv.tradeoff.laws import Law, pytree
+from jaxpriv.tradeoff.laws import Law
 from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.solve import newton_in_bracket
 

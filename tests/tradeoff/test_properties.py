@@ -254,6 +254,11 @@ def test_symmetric_mixture():
         assert curve.symmetric().auc().shape == shape
 
 
+def composed(make, n):
+    """n releases of a curve."""
+    return lambda *parameters: make(*parameters).compose(n)
+
+
 def test_composition():
     """n releases of mu are one of sqrt(n) mu; n = 1 is none; of symmetric and reversed curves alike."""
     eps, (mu, dim) = epsilons(1, 0, 4), draw("relaxed_gaussian", 1)
@@ -263,7 +268,7 @@ def test_composition():
                 for method in methods:
                     argument = eps if method == "delta" else levels(2)
                     want = evaluate(maker(name, kind), method, argument, n**0.5 * mu, *rest)
-                    got = evaluate(lambda *p: maker(name, kind)(*p).compose(n), method, argument, mu, *rest)  # noqa: B023
+                    got = evaluate(composed(maker(name, kind), n), method, argument, mu, *rest)
                     close(f"{name} {kind} compose.{method}", got, want, 1e-12)
     for curve in (worst_case.laplace(1.0), relaxed.laplace(1.0), worst_case.gaussian(1.0).subsample(0.1)):
         with pytest.raises(ValueError, match="compose"):
