@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -77,6 +78,16 @@ def _settings(arguments):
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None}
 
 
+def _cache():
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxpriv"
+
+
+def _certificate(mechanism, delta):
+    from jaxpriv.report import certify, programs
+
+    return certify(mechanism, delta, partial(programs.run, _cache() / "programs"))
+
+
 def _configure_jax():
     """float64; programs compiled fast, for they run once on a few numbers; and kept between calls."""
     flags = os.environ.get("XLA_FLAGS", "")
@@ -87,8 +98,7 @@ def _configure_jax():
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        jax.config.update("jax_compilation_cache_dir", str(Path(base) / "jaxpriv" / "xla"))
+        jax.config.update("jax_compilation_cache_dir", str(_cache() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -111,10 +121,8 @@ def _certify(arguments):
         folder.mkdir(parents=True, exist_ok=True)
 
     _configure_jax()
-    from jaxpriv.report import certify
-
     delta = 1e-5 if delta is None else delta
-    certificate = certify(mechanism, delta)
+    certificate = _certificate(mechanism, delta)
     _show(certificate, arguments.json)
     if arguments.out is not None:
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
@@ -133,7 +141,6 @@ def _calibrate(arguments):
 
     _configure_jax()
     from jaxpriv import calibrate
-    from jaxpriv.report import certify
 
     def make_curve(noise):
         rows = mechanism_from({**settings, key: noise * unit.sensitivities[0]}).adversaries()
@@ -144,7 +151,7 @@ def _calibrate(arguments):
     delta = arguments.delta if arguments.delta is not None and arguments.delta < 1 else 1e-5
     certificate = {"calibrated": {key: noise, "adversary": arguments.adversary,
                                   "target": {k: v for k, v in targets.items() if v is not None}},
-                   **certify(mechanism, delta)}
+                   **_certificate(mechanism, delta)}
     if not arguments.json:
         from jaxpriv.report.table import rounded_up
 

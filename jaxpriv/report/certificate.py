@@ -62,12 +62,17 @@ class Mechanism:
         return rows
 
 
-def certify(mechanism, delta=1e-5):
+def _directly(jobs):
+    return [function(*arguments) for function, *arguments in jobs]
+
+
+def certify(mechanism, delta=1e-5, run=_directly):
     """The certificate of a mechanism as a dictionary of plain numbers and sentences (what `--json` prints).
 
     Args:
         mechanism: a `Mechanism`.
         delta: in (0, 1).
+        run: how to evaluate a list of (function, *arguments); the command line keeps compiled programs on disk.
 
     Returns: {"mechanism", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption", "epsilon",
         "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu and advantage are upper bounds.
@@ -80,8 +85,11 @@ def certify(mechanism, delta=1e-5):
     check_domain("delta", delta, _DELTA)
     if math.isnan(delta):
         raise ValueError(f"delta = nan is outside its range {_DELTA.text}")
+    adversaries, parts = mechanism.adversaries(), (_epsilon, _tpr, _summary)
     with jax.enable_x64(True):
-        rows = [_row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()]
+        results = run([(part, curve, delta) for *_, curve in adversaries for part in parts])
+    groups = [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
+    rows = [_row(name, assumption, *group) for (name, assumption, _), group in zip(adversaries, groups)]
     return {
         "mechanism": asdict(mechanism),
         "delta": delta,
@@ -91,14 +99,28 @@ def certify(mechanism, delta=1e-5):
     }
 
 
-def _row(name, assumption, curve, delta):
-    tpr = curve.power(np.asarray(FALSE_POSITIVE_RATES))
+def _epsilon(curve, delta):
+    return curve.epsilon_bounds(delta)[1]
+
+
+def _tpr(curve, delta):
+    del delta
+    return curve.power(np.asarray(FALSE_POSITIVE_RATES))
+
+
+def _summary(curve, delta):
+    del delta
+    return curve.gdp_mu(), curve.delta_bounds(0.0)[1]
+
+
+def _row(name, assumption, epsilon, tpr, summary):
+    mu, advantage = summary
     row = {
         "adversary": name,
         "assumption": assumption,
-        "epsilon": float(curve.epsilon_bounds(delta)[1]),
-        "gdp_mu": float(curve.gdp_mu()),
-        "advantage": float(curve.delta_bounds(0.0)[1]),
+        "epsilon": float(epsilon),
+        "gdp_mu": float(mu),
+        "advantage": float(advantage),
         "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
     }
     numbers = [row["epsilon"], row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()]

@@ -9,17 +9,16 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.stats._contour import chi_square, density_ratios
+from jaxpriv.stats._contour import RANGE, chi_square, density_ratios, inside_range
 from jaxpriv.stats._logspace import log1mexp, log_plus_reciprocal
 from jaxpriv.stats._mills import upper_quantile
 
-_RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}
 _STEPS = {"float64": 4, "float32": 3}
 
 
 def _interior(x):
     """x moved into the contour's range, log(x/moved) below it, and x - moved above it; both are zero inside."""
-    low, high = _RANGE[x.dtype.name]
+    low, high = RANGE[x.dtype.name]
     is_below, is_above = x < low, x > high
     moved = jnp.where(is_below, low, jnp.where(is_above, high, x))
     # exactly zero inside: an ulp here would be multiplied by df/2
@@ -34,7 +33,7 @@ def law_at(x, df, nc):
     logpdf, logsf, logcdf, _, _ = _broadcast_chi_square(moved, df, nc)
     logpdf = logpdf + (df / 2 - 1) * below - above / 2
     logcdf = logcdf + df / 2 * below
-    is_below = x < _RANGE[x.dtype.name][0]
+    is_below = x < RANGE[x.dtype.name][0]
     logsf = jnp.where(is_below, jnp.log1p(-jnp.exp(jnp.where(is_below, logcdf, -1.0))), logsf - above / 2)
     return logpdf, logsf, logcdf
 
@@ -57,7 +56,7 @@ def _start(signed, df, nc):
     r(q) = s by Newton from the side where the iterates are monotone, twice: first s = signed, then s less the
     correction log(w/r)/r, w = ((q-1)/2) sqrt(2 df + 4 nc q), whose limit at r = 0 is finite.
     """
-    deep = math.log(_RANGE[signed.dtype.name][0])
+    deep = math.log(RANGE[signed.dtype.name][0])
 
     def solve(s):
         s2 = s * s
@@ -103,13 +102,13 @@ def _solution(upper, log_small, df, nc):
     """
     lam = jnp.zeros_like(df) if nc is None else nc
     y = _start(jnp.where(upper, 1.0, -1.0) * upper_quantile(jnp.minimum(log_small, -math.log(2.0))), df, lam)
-    low, high = _RANGE[y.dtype.name]
+    low, high = RANGE[y.dtype.name]
     x = jnp.exp(y)
     sign = jnp.where(upper, -1.0, 1.0)
 
     def step(_, state):
         x, y = state
-        moved = jnp.clip(x, low, high)
+        moved = inside_range(x)
         _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
         below = jnp.minimum(y - math.log(low), 0.0)
         excess = jnp.where(upper, logsf, logcdf + df / 2 * below) - log_small
@@ -134,7 +133,7 @@ def _solve_jvp(primals, tangents):
     upper, log_small, df, nc = primals
     _, dlog_small, ddf, dnc = tangents
     x = _solve(upper, log_small, df, nc)
-    inside = (x >= _RANGE[x.dtype.name][0]) & (x <= _RANGE[x.dtype.name][1])
+    inside = (x >= RANGE[x.dtype.name][0]) & (x <= RANGE[x.dtype.name][1])
     x_safe = jnp.where(inside, x, df)
     _, _, _, mills_up, mills_down = chi_square(x_safe, df, nc)
     rate_nc, rate_df = density_ratios(x_safe, df, nc)

@@ -24,8 +24,7 @@ exponent along it is
 
 and u = sinh(rho v)/rho with the midpoint rule v_k = (k+1/2) h converges geometrically, h = c/sqrt(d' + 2b).
 c and rho are functions of s = d' + 2b alone, found by minimising the largest error over all (d, nc, x) with that s:
-20 nodes give 4e-15. h is rounded down to a ladder of levels, sqrt(2) apart in s; then everything
-in Re and Im that depends on u is a table of constants, and a node costs one exp, one sin-cos and one division.
+20 nodes give 4e-15. With the tables of `_nodes` a node costs one exp, one sin-cos and one division.
 
 The pole z = 1 lies on the imaginary v axis at distance y with sin(rho y)/rho = |1 - 1/sqrt(z0)|; the rule sees it as
 the one-sided term 1/(1+exp(2 pi y/h)) (Goodwin; Matta and Reichel), uniformly through x = mean. That term belongs in as
@@ -34,95 +33,22 @@ outside. |dRe/du| < 2 pi/h at the pole ensures it (|du/dv| <= 1, and |dRe/du| gr
 too early it is below exp(-50) already.
 """
 
-from functools import partial, reduce
-from typing import NamedTuple
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.stats._logspace import log_plus_reciprocal, two_sum
+from jaxpriv.stats._nodes import LEVELS, RULES, TABLES, ladder, level_of, sincos
 
-_LEVELS = 108  # up to s = a 2^54: from there on the sums are Gaussian to the last bit
+RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}  # of x; 4 nc x must stay finite
 _UNROLL = 2
 
 
-class _Rule(NamedTuple):
-    """The rule of a dtype: `shift` is a above, the step is h = (c_large - c_small/s)/sqrt(s)."""
-
-    nodes: int
-    shift: float
-    c_large: float
-    c_small: float
-
-
-_RULES = {"float64": _Rule(20, 5.0, 0.35, 0.45), "float32": _Rule(12, 2.0, 0.50, 0.20)}
-
-
-def _ladder(level):
-    """s/shift at the foot of a level: 1, 1.5, 2, 3, 4, 6, ... (the binary exponent and the first bit after the point)."""
-    return 2.0 ** (level // 2) * (1 + 0.5 * (level % 2))
-
-
-def _level(s):
-    """The rung of the ladder that s stands on, read off the bits of s/shift."""
-    bits, drop, bias = (jnp.int64, 51, 1023) if s.dtype == jnp.float64 else (jnp.int32, 22, 127)
-    level = (jax.lax.bitcast_convert_type(s / _RULES[s.dtype.name].shift, bits) >> drop) - 2 * bias
-    return jnp.clip(level, 0, _LEVELS - 1).astype(jnp.int32)
-
-
-def _node_table(dtype):
-    """Node constants, shape (nodes * levels, 6): flat, because one gather from a flat constant is what XLA vectorises."""
-    rule = _RULES[dtype]
-    s = rule.shift * _ladder(np.arange(_LEVELS))
-    h = (rule.c_large - rule.c_small / s) / np.sqrt(s)
-    rho = 1.2 - 0.5 * rule.shift / s
-    v = (np.arange(rule.nodes)[:, None] + 0.5) * h
-    u = np.sinh(rho * v) / rho
-    w = u * u
-    q = 1 + w
-    small = np.minimum(w, 0.1)
-    series = u * w * sum((-small) ** k / (2 * k + 3) for k in range(16))
-    u_minus_arctan = np.where(w < 0.1, series, u - np.arctan(u))
-    columns = (
-        -0.5 * (np.log1p(w) + w),
-        -0.5 * w * (4 + 3 * w + w * w) / q**2,
-        u_minus_arctan,
-        u * w * (2 + w) / q**2,
-        u,
-        2 * np.cosh(rho * v) * h / np.pi,
-    )
-    return h, rho, [c.astype(dtype).ravel() for c in columns]
-
-
-_TABLES = {dtype: _node_table(dtype) for dtype in _RULES}
-
-
-def _horner(z, *coefficients):
-    return reduce(lambda total, c: total * z + c, coefficients)
-
-
-def _sincos(x):
-    """sin and cos of |x| < 1e5 with one Cody-Waite reduction and the fdlibm/Cephes polynomials (XLA's are scalar calls)."""
-    k = jnp.round(x * (2 / np.pi))
-    if x.dtype == jnp.float64:
-        r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
-        z = r * r
-        sin_series = _horner(z, 1.58962301576546568060e-10, -2.50507477628578072866e-8, 2.75573136213857245213e-6,
-                             -1.98412698295895385996e-4, 8.33333333332211858878e-3, -1.66666666666666307295e-1)
-        cos_series = _horner(z, -1.13585365213876817300e-11, 2.08757008419747316778e-9, -2.75573141792967388112e-7,
-                             2.48015872888517045348e-5, -1.38888888888730564116e-3, 4.16666666666665929218e-2)
-    else:
-        r = ((x - k * 1.5703125) - k * 4.837512969970703e-4) - k * 7.549789954891882e-8
-        z = r * r
-        sin_series = _horner(z, -1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-        cos_series = _horner(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-    sin = r + r * z * sin_series
-    cos = 1 - 0.5 * z + z * z * cos_series
-    quadrant = k.astype(jnp.int32) & 3
-    odd = (quadrant & 1) == 1
-    s, c = jnp.where(odd, cos, sin), jnp.where(odd, sin, cos)
-    return jnp.where(quadrant >= 2, -s, s), jnp.where((quadrant == 1) | (quadrant == 2), -c, c)
+def inside_range(x):
+    """The x of the contour's range next to x."""
+    return jnp.clip(x, *RANGE[x.dtype.name])
 
 
 def _geometry(x, df, nc):
@@ -130,7 +56,7 @@ def _geometry(x, df, nc):
 
     `nc is None` is the central law: the caller's Python, not the array, says that every term in b may be left out.
     """
-    shift = _RULES[x.dtype.name].shift
+    shift = RULES[x.dtype.name].shift
     shifted = df + shift
     if nc is None:
         root, total, error = shifted, df, jnp.zeros_like(df)
@@ -144,8 +70,8 @@ def _geometry(x, df, nc):
     b = None if nc is None else nc / z0
     s = shifted if b is None else shifted + 2 * b
     # Past the ladder's end the sums have their limiting shape: evaluate them at the end's scale.
-    squeeze = jnp.minimum(1.0, shift * _ladder(_LEVELS - 1) / s).astype(x.dtype)
-    return z0, e, b, _level(s), squeeze
+    squeeze = jnp.minimum(1.0, shift * ladder(LEVELS - 1) / s).astype(x.dtype)
+    return z0, e, b, level_of(s), squeeze
 
 
 def _log_scale(df, nc, z0, e):
@@ -154,7 +80,7 @@ def _log_scale(df, nc, z0, e):
     phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (a/2)(1-1/z0) - (nc/2)(1-1/z0)^2.
     """
     ratio = e / z0
-    shift = _RULES[z0.dtype.name].shift
+    shift = RULES[z0.dtype.name].shift
     rest = 0.0 if nc is None else -(nc / 2) * ratio * ratio
     phi = -(df / 2) * log_plus_reciprocal(z0, e) + (shift / 2) * ratio + rest
     return phi, ((df + shift) / 2) * ratio + rest
@@ -206,8 +132,8 @@ def _node_sum(weights, geometry, df, displacement):
     which derivatives of every order flow while the contour stands still.
     """
     z0, e, b, level, squeeze = geometry
-    rule = _RULES[z0.dtype.name]
-    h, rho, columns = _TABLES[z0.dtype.name]
+    rule = RULES[z0.dtype.name]
+    h, rho, columns = TABLES[z0.dtype.name]
     columns = [jnp.asarray(c) for c in columns]
     central = b is None
     g = jnp.maximum(z0, 1.0)
@@ -244,7 +170,7 @@ def _node_sum(weights, geometry, df, displacement):
             if not central:
                 re = re - (1 - br / z0) * (dnc / 2)
                 im = im + (bi / z0) * (dnc / 2)
-        sin, cos = _sincos(im)
+        sin, cos = sincos(im)
         size = jnp.exp(re) * weight
         # f = exp(phi - phi(z0)) dz/(pi z0), dz/z0 = 2i(1+iu) du; `weight` carries 2 du/pi. Conjugate nodes halve the sum.
         f = (-size * (sin + u * cos), size * (cos - u * sin))
@@ -253,7 +179,7 @@ def _node_sum(weights, geometry, df, displacement):
     def step(i, total):
         first = second = jnp.zeros_like(z0)
         for k in range(_UNROLL):
-            a, c = node_term(level + (i * _UNROLL + k) * _LEVELS)
+            a, c = node_term(level + (i * _UNROLL + k) * LEVELS)
             first, second = first + a, second + c
         return total + jax.lax.complex(first, second)
 
@@ -281,7 +207,7 @@ def _sums_jvp(weights, primals, tangents):
 
 def _pole_term(df, nc, z0, e, b, level, phi):
     """What the rule adds for the pole at z = 1, divided by exp(phi(z0)); zero once the pole is out of its sight."""
-    h, rho, _ = _TABLES[z0.dtype.name]
+    h, rho, _ = TABLES[z0.dtype.name]
     h = jnp.asarray(h.astype(z0.dtype))[level]
     rho = jnp.asarray(rho.astype(z0.dtype))[level]
     root = jnp.sqrt(z0)
@@ -291,7 +217,7 @@ def _pole_term(df, nc, z0, e, b, level, phi):
     reach = jnp.where(inside, reach, 0.0)
     y = jnp.arcsin(reach) / rho
     b = 0.0 if b is None else b
-    growth = jnp.abs(-df / r + (df + _RULES[z0.dtype.name].shift + b) * r - b / r**3)
+    growth = jnp.abs(-df / r + (df + RULES[z0.dtype.name].shift + b) * r - b / r**3)
     inside = inside & (growth < 2 * np.pi / h)
     decay = 2 * np.pi * y / h
     return jnp.where(inside, jnp.exp(jnp.where(inside, -phi - decay, -1.0)) / (1 + jnp.exp(-decay)), 0.0)
@@ -343,7 +269,7 @@ def log_likelihood_ratio_and_slope(x, df, nc):
         phi_Q - phi_P = (df/2)(g - log(1+g)) + (d' - df/2) g - nc/2.
     From 0F1' and the shape of the central density the slope is (nc/2x) pdf_{df+2}/pdf.
     """
-    shifted = df + _RULES[x.dtype.name].shift
+    shifted = df + RULES[x.dtype.name].shift
     r = nc * (x / shifted) / shifted
     g = 2 * r / (1 + jnp.sqrt(1 + 4 * r))
     phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2

@@ -187,21 +187,27 @@ def bounds_of_delta(experiment, epsilon):
 
 @elementwise(UNIT, "delta")
 def bounds_of_epsilon(experiment, delta):
-    """The margin of log delta over its slope w = e^eps alpha/delta; the upper end is stepped out until it verifies."""
+    """The margin of log delta over its slope w = e^eps alpha/delta; both ends are stepped out until they verify."""
     estimate = experiment.epsilon(safe_log(delta), False)
     finite = jnp.isfinite(estimate) & (delta > 0)
     at = jnp.where(finite, estimate, 0.0)
+    both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *at.shape), at.dtype)
+    outward = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
     rounding = 16 * jnp.finfo(at.dtype).eps * (1 + at)
 
     def verify(step, state):
-        high, width = state
-        _, upper, point = _profile_bounds(experiment, high)
-        margin = 2 * _log_margin(high, safe_log(delta), point)
-        first = margin * jnp.exp(safe_log(delta) - high - point.log_alpha) + rounding
+        ends, width, _ = state
+        lower, upper, point = _profile_bounds(both, ends)
+        margin = 2 * _log_margin(ends, safe_log(delta), point)
+        first = margin * jnp.exp(safe_log(delta) - ends - point.log_alpha) + rounding
         first = jnp.where(jnp.isfinite(first), jnp.minimum(first, 1e-6 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, first, width)
-        fails = upper > delta
-        return jnp.where(fails | ((step == 0) & (at > 0)), high + width, high), jnp.where(fails & (step > 0), 4 * width, width)
+        holds = jnp.stack([(lower[0] >= delta) | (ends[0] == 0), upper[1] <= delta])
+        moves = ~holds | ((step == 0) & (at > 0))
+        ends = jnp.where(moves, jnp.maximum(ends + outward * width, 0.0), ends)
+        return ends, jnp.where(~holds & (step > 0), 4 * width, width), ~moves
 
-    high, width = jax.lax.fori_loop(0, 17, verify, (at, rounding))
-    return jnp.where(finite, jnp.maximum(at - width, 0.0), estimate), jnp.where(finite, high, estimate)
+    start = jnp.stack([at, at])
+    ends, _, verified = jax.lax.fori_loop(0, 17, verify, (start, jnp.zeros_like(start), jnp.zeros_like(start, bool)))
+    low, high = jnp.where(verified, ends, jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)]))
+    return jnp.where(finite, low, estimate), jnp.where(finite, high, estimate)

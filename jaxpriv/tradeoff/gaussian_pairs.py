@@ -1,6 +1,5 @@
 """The dominating pairs of Gaussian noise: of the full adversary, of one who sees only a magnitude, and its limit."""
 
-
 import math
 
 import jax
@@ -9,10 +8,10 @@ import jax.numpy as jnp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
-from jaxpriv.stats._contour import log_likelihood_ratio, log_likelihood_ratio_and_slope
+from jaxpriv.stats._contour import inside_range, log_likelihood_ratio, log_likelihood_ratio_and_slope
 from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
-from jaxpriv.tradeoff.laws import ChiSquare, Normal, inside_support
+from jaxpriv.tradeoff.laws import ChiSquare, Normal
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -74,7 +73,8 @@ class NormalShift(Pair):
         return NormalShift(self.mu * n**0.5)
 
 
-_LINEAR = 1e-8  # where nc t/(2 df) is smaller, log(1 + it) is it to as many digits
+# Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general formula has one of eps/y.
+_LINEAR = {"float64": 1e-8, "float32": 3e-4}
 
 
 @pytree
@@ -96,7 +96,7 @@ class ChiSquareShift(Pair):
         return self.nc != 0, ChiSquareShift(self.df, jnp.where(self.nc == 0, 1.0, self.nc))
 
     def log_ratio(self, t):
-        return jnp.where(t > 0, log_likelihood_ratio(inside_support(t), self.df, self.nc), -self.nc / 2)
+        return jnp.where(t > 0, log_likelihood_ratio(inside_range(t), self.df, self.nc), -self.nc / 2)
 
     def both_at(self, t):
         """The laws in one evaluation: a batch twice as large is cheaper to compile than two kernels."""
@@ -140,9 +140,9 @@ class ChiSquareShift(Pair):
         2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)), all of whose terms are positive.
         """
         general = super().log_gap(eps, t, null, alternative, reverse)
-        df, at_start, t = self.df, t <= 0, inside_support(t)
+        df, at_start, t = self.df, t <= 0, inside_range(t)
         reach = t / df if reverse else jnp.maximum(t / df, 1.0)
-        linear = 0.5 * self.nc * reach < _LINEAR
+        linear = 0.5 * self.nc * reach < _LINEAR[t.dtype.name]
         (logpdf, _, log_cdf, mills_up, mills_down), rate = null, jnp.log(self.nc / (2 * df))
         tiny = jnp.finfo(t.dtype).tiny
         if not reverse:
@@ -183,16 +183,16 @@ class ChiSquareShift(Pair):
             value = df / 2 * (log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + g)
             slope = df * (0.5 + g) / (1 + g)
             g = jnp.maximum(g - (value - y) / slope, 0.1 * g)
-        t = inside_support(df / nc * df * g * (1 + g))
+        t = inside_range(df / nc * df * g * (1 + g))
 
         def step(_, t):
             ratio, slope = log_likelihood_ratio_and_slope(t, df, nc)
             change = (eps - ratio) / slope
-            return inside_support(t + jnp.clip(jnp.where(inside, change, 0.0), -0.9 * t, 9 * t))
+            return inside_range(t + jnp.clip(jnp.where(inside, change, 0.0), -0.9 * t, 9 * t))
 
         t = jax.lax.fori_loop(0, 5, step, t)
         straight = df * (2 * y / nc)
-        t = jnp.where(y < _LINEAR, inside_support(straight), t)
+        t = jnp.where(y < _LINEAR[t.dtype.name], inside_range(straight), t)
         return jnp.where(inside, t, jnp.zeros_like(t) * nan_like(eps))
 
     def solve_epsilon(self, log_delta, reverse):
@@ -203,7 +203,7 @@ class ChiSquareShift(Pair):
         proper, pair = self.split()
         reachable = (log_delta > -jnp.inf) & (log_delta < 0)
         target = jnp.where(reachable, log_delta, -1.0)
-        t = inside_support(pair.null.ppf_exp(target) if reverse else pair.alternative.isf_exp(target))
+        t = inside_range(pair.null.ppf_exp(target) if reverse else pair.alternative.isf_exp(target))
         sign = -1.0 if reverse else 1.0
 
         def step(_, state):
@@ -217,7 +217,7 @@ class ChiSquareShift(Pair):
             change = jnp.where(jnp.isfinite(change), change, 0.0)
             dt = sign * change / slope
             moved = t * jnp.exp(jnp.clip(dt / t, -50.0, 50.0)) if reverse else t + jnp.clip(dt, -0.9 * t, t)
-            return inside_support(moved), eps + change
+            return inside_range(moved), eps + change
 
         _, eps = jax.lax.fori_loop(0, 7, step, (t, jnp.zeros_like(t)))
         eps = jnp.maximum(eps, 0.0)

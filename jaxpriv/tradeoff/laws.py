@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import chi2, expon, foldlaplace, laplace, ncx2, norm
-from jaxpriv.stats._contour import chi_square
+from jaxpriv.stats._contour import chi_square, inside_range
 from jaxpriv.stats._mills import log_density, normal
 
 
@@ -108,7 +108,7 @@ class ChiSquare(Law):
         return self.at(t)[0]
 
     def at(self, t):
-        logpdf, logsf, logcdf, up, down = chi_square(inside_support(t), self.df, self.nc)
+        logpdf, logsf, logcdf, up, down = chi_square(inside_range(t), self.df, self.nc)
         sure, none = jnp.zeros_like(logsf), jnp.full_like(logsf, -jnp.inf)
         logsf = jnp.where(t <= 0, sure, jnp.where(t == jnp.inf, none, logsf))
         logcdf = jnp.where(t <= 0, none, jnp.where(t == jnp.inf, sure, logcdf))
@@ -116,9 +116,3 @@ class ChiSquare(Law):
 
     def log_tails(self, t):
         return self.at(t)[1:3]
-
-
-def inside_support(t):
-    """A positive t that the contour kernel takes; a statistic beyond has no digit to lose."""
-    low, high = (1e-300, 1e290) if t.dtype == jnp.float64 else (1e-30, 1e30)
-    return jnp.clip(t, low, high)

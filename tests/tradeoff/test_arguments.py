@@ -169,20 +169,24 @@ SINGLE += [pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW]
 
 @pytest.mark.parametrize(("name", "kind"), SINGLE)
 def test_single_precision(name, kind):
-    """float32 in, float32 out, without NaN; log delta to 1e-5 of max(1, |log delta|), errors to 2e-5."""
+    """float32 in, float32 out, without NaN; log delta to 4e-6 of max(1, |log delta|), errors to 4e-6.
+
+    A convex hull's ends and a difference of two laws near their common start lose up to two bits more.
+    """
+    loss = 5 if (name, kind) in (("relaxed_laplace", "symmetric"), ("relaxed_gaussian", "reversed")) else 1
     rng = np.random.default_rng(5)
     parameters = [np.maximum(p, 0.3) for p in draw(name, 5)]
     eps = rng.uniform(-1.5, 2.5, SIZE)
     got, want = single(name, kind, "log_delta", eps, parameters)
     both = np.isfinite(want) & (want > -80)
-    bound = 1e-5 * np.maximum(1, np.abs(want))
+    bound = 4e-6 * loss * np.maximum(1, np.abs(want))
     ends = ~both | (got == -np.inf)  # where delta vanishes at the end of a bounded loss
     close(f"{name} {kind}.log_delta in float32", np.where(ends, want, got), want, np.where(ends, 1, bound), (eps, *parameters))
     assert np.all(np.exp(want[ends & both]) < 1e-4)
     alpha = rng.uniform(1e-3, 0.999, SIZE)
     for method in ("__call__", "power"):
         got, want = single(name, kind, method, alpha, parameters)
-        close(f"{name} {kind}.{method} in float32", got, want, 2e-5, (alpha, *parameters))
+        close(f"{name} {kind}.{method} in float32", got, want, 4e-6 * loss, (alpha, *parameters))
     delta = 10 ** rng.uniform(-5, -0.5, SIZE)
     got, want = single(name, kind, "epsilon", delta, parameters)
     close(f"{name} {kind}.epsilon in float32", got, want, 2e-4 * (1 + want), (delta, *parameters))
