@@ -82,6 +82,7 @@ def test_sources_and_settings_are_part_of_the_key(monkeypatch):
     assert programs._key(profile, arguments) != before
 
 
+@pytest.mark.slow
 def test_the_certificate_is_the_same(tmp_path):
     mechanism = Mechanism("laplace", (1.0,), (2.0,))
     stored = certify(mechanism, 1e-5, lambda jobs: programs.run(tmp_path, jobs))

@@ -100,8 +100,36 @@ def _docstring(law, operation, title, shapes, start, source, example):
     return "\n".join(lines)
 
 
+def _of_probability(operation, standard, start, p, loc, scale, *shapes):
+    """A quantile: `standard` inside the range of p or log p, the ends of the support at its ends."""
+    first = _FIRST[operation][0]
+    low, high, middle = (-jnp.inf, 0.0, -1.0) if first == "logp" else (0.0, 1.0, 0.5)
+    at_low, at_high = p <= low, p >= high
+    value = loc + scale * standard(jnp.where(at_low | at_high, middle, p), *shapes)
+    begin = loc if start is not None else -jnp.inf
+    ends = (jnp.inf, begin) if operation.startswith("isf") else (begin, jnp.inf)
+    return jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], value))
+
+
+def _of_variable(operation, standard, start, x, loc, scale, *shapes):
+    """A density or a probability: `standard` inside the support, the limits at its ends."""
+    z = (x - loc) / scale
+    at_low, at_high = z <= (-jnp.inf if start is None else 0.0), z >= jnp.inf
+    inside = ~(at_low | at_high)
+    z = jnp.where(inside, (jnp.where(inside, x, loc + scale) - loc) / scale, 1.0)
+    value = standard(z, *shapes)
+    if operation == "logpdf":
+        value = value - jnp.log(scale)
+    elif operation == "pdf":
+        value = value / scale
+    density = -jnp.inf if start is None else jnp.where(x == loc, start(*shapes), -jnp.inf)
+    ends = _at_ends(operation, density - jnp.log(scale))
+    return jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], value))
+
+
 def _public(law, module, operation, title, kernels, shapes, start, source, example):
     standard = _standard(operation, kernels)
+    place = _of_probability if operation in _FIRST else _of_variable
     first, first_domain = _FIRST.get(operation, ("x", None))
     domains = {**({first: first_domain} if first_domain else {}), **shapes, "scale": POSITIVE}
     names = (first, *shapes, "loc", "scale")
@@ -119,28 +147,8 @@ def _public(law, module, operation, title, kernels, shapes, start, source, examp
             inside = domain.contains(given[name])
             valid = valid & inside
             given[name] = jnp.where(inside, given[name], domain.inside)
-        loc, scale = given["loc"], given["scale"]
         shape_values = [given[name] for name in shapes]
-        if operation in _FIRST:
-            low, high = (-jnp.inf, 0.0) if first == "logp" else (0.0, 1.0)
-            at_low, at_high = given[first] <= low, given[first] >= high
-            inside = ~(at_low | at_high)
-            result = loc + scale * standard(jnp.where(inside, given[first], (0.5 if first == "p" else -1.0)), *shape_values)
-            begin = loc if start is not None else -jnp.inf
-            ends = (jnp.inf, begin) if operation.startswith("isf") else (begin, jnp.inf)
-            result = jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], result))
-        else:
-            z = (given[first] - loc) / scale
-            at_low, at_high = z <= (-jnp.inf if start is None else 0.0), z >= jnp.inf
-            inside = ~(at_low | at_high)
-            z = jnp.where(inside, (jnp.where(inside, given[first], loc + scale) - loc) / scale, 1.0)
-            density = -jnp.inf if start is None else jnp.where(given[first] == loc, start(*shape_values), -jnp.inf)
-            result, ends = standard(z, *shape_values), _at_ends(operation, density - jnp.log(scale))
-            if operation == "logpdf":
-                result = result - jnp.log(scale)
-            elif operation == "pdf":
-                result = result / scale
-            result = jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], result))
+        result = place(operation, standard, start, given[first], given["loc"], given["scale"], *shape_values)
         for argument in arguments:
             valid = valid & ~jnp.isnan(argument)
         return jnp.where(valid, result, jnp.nan)

@@ -258,7 +258,7 @@ def test_extreme_values(name, kind):
     assert np.all((lower <= value) & (value <= upper)), (lower, value, upper)
 
 
-@pytest.mark.parametrize("kind", ["forward", "symmetric", "mixture", pytest.param("subsampled", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", SOME)
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("relaxed_laplace", marks=pytest.mark.slow)])
 def test_no_signal_is_no_leak(name, kind):
     """With parameter 0 the curve is the diagonal, the profile max(0, 1 - e^eps)."""

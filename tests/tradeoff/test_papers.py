@@ -122,6 +122,7 @@ def test_theorem_3_converges_like_one_over_root_dim(kind):
     assert np.all(error < 1.5 / np.sqrt(dim[:, 0]))
 
 
+@pytest.mark.slow
 def test_dimension_is_a_blessing():
     """Paper 1, Fig. 4 and paper 2, Theorem 3: epsilon falls with the dimension; the full adversary does not care."""
     dims = np.array([1.0, 2, 5, 10, 20, 50, 100, 200, 300, 500])

@@ -78,7 +78,7 @@ def test_worst_case_gaussian():
     close("worst_case.gaussian.epsilon", evaluate(worst_case.gaussian, "epsilon", *args), want, 1e-9 * want, args)
 
 
-@pytest.mark.parametrize("direction", ["forward", "reversed", "symmetric"])
+@pytest.mark.parametrize("direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)])
 def test_relaxed_gaussian_bounds(direction):
     """delta and epsilon lie inside their brackets, and these are narrow."""
     make = directed(relaxed.gaussian, direction)
@@ -96,7 +96,7 @@ def test_relaxed_gaussian_bounds(direction):
     assert np.all(upper <= [e["delta"] for e in entries])
 
 
-@pytest.mark.parametrize("direction", ["forward", "reversed", "symmetric"])
+@pytest.mark.parametrize("direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)])
 def test_relaxed_gaussian_epsilon_brackets_are_narrow(direction):
     """The documentation says about 1e-13, whichever direction is asked."""
     low, high = evaluate(directed(relaxed.gaussian, direction), "epsilon_bounds", *inputs(rows("eps"), "delta"))
