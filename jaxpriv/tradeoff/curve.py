@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import POSITIVE, RATE, UNIT, as_parameter, check_domain, is_traced
+from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain, is_traced
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.envelope import Symmetric
@@ -178,22 +178,25 @@ class Curve:
         return Curve(self.experiment.subsampled(as_parameter("rate", rate, RATE)))
 
     def compose(self, n):
-        """The curve of n > 0 equal releases seen together, where it has a closed form (Gaussian noise, not sub-sampled).
+        """The curve of n >= 0 equal mechanisms seen together; n may be any real number.
 
-        mu becomes sqrt(n) mu, and the relaxed adversary's noncentrality n times its own. Other curves raise ValueError.
-        Source: Dong, Roth, Su, Corollary 3.3; paper 1, Theorem 2.
+        Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's noncentrality n times its own.
+        Sub-sampled Gaussian noise by its privacy-loss transform (`jaxpriv.compose`), at a cost that does not depend on n.
+        Other curves raise ValueError. Source: Dong, Roth, Su, Corollary 3.3; paper 1, Theorem 2.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")
             1.0000
         """
-        return Curve(self.experiment.compose(as_parameter("n", n, POSITIVE)))
+        return Curve(self.experiment.compose(as_parameter("n", n, NONNEGATIVE)))
 
     def delta_bounds(self, epsilon):
         """(lower, upper) with the exact delta(epsilon) of these parameters in between, in float64 whatever the mode.
 
-        Guarantee: both sides, up to the rounding model below. The curve is in closed form, so that rounding is the only
-        error: delta = A - e^epsilon B is computed to 64 units in the last place of log A, times A/delta where A and B cancel.
+        Guarantee: both sides, up to the rounding model below. Where the curve is in closed form rounding is the only error:
+        delta = A - e^epsilon B is computed to 64 units in the last place of log A, times A/delta where A and B cancel. For a
+        composition of sub-sampled steps the bracket adds the aliasing of the inversion, the frequencies left out, the error
+        of the rule for each transform, and the rounding of the sums (`jaxpriv.accounting.inversion`).
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).delta_bounds(1.0)
@@ -207,7 +210,7 @@ class Curve:
     def epsilon_bounds(self, delta):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
 
-        Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta. Width about 1e-13.
+        Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is the lower. Width about 1e-13.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).epsilon_bounds(1e-5)
@@ -226,4 +229,8 @@ def _kept(bounds):
 
 def _as_float64(curve, value):
     """Parameters as they were given: Python and NumPy floats keep the digits that float32 would drop."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), (curve, value))
+
+    def widened(leaf):
+        return leaf if jnp.result_type(leaf) == jnp.bool_ else jnp.asarray(leaf, jnp.float64)
+
+    return jax.tree.map(widened, (curve, value))

@@ -127,6 +127,19 @@ class Mixture(Envelope):
         slopes = _finite(self._each(lambda m: m.slope(_per_member(alpha, m), reverse)))
         return _where_touching(lambda eps: self.touch(eps, reverse), alpha, jnp.min(slopes, -1), jnp.max(slopes, -1))
 
+    def bracket(self, eps, reverse):
+        """The averages of the members' bounds."""
+        found = [member.bracket(_per_member(eps, member), reverse) for member in self.members]
+        lower, upper, rate = (jnp.concatenate(column, -1) for column in zip(*found))
+        weight = jnp.concatenate(self.weights, -1)
+        ulp = 4 * weight.shape[-1] * jnp.finfo(eps.dtype).eps
+        low, high = jnp.sum(weight * lower, -1), jnp.sum(weight * upper, -1)
+        falls = jnp.sum(jnp.where(upper > 0, weight * upper * rate, 0.0), -1)
+        return low * (1 - ulp), high * (1 + ulp), falls / high
+
+    def brackets(self, eps):
+        return self.bracket(eps, False), self.bracket(eps, True)
+
     def solve_epsilon(self, log_delta, reverse):
         each = self._each(lambda m: m.epsilon(_per_member(log_delta, m), reverse))
 
@@ -255,6 +268,18 @@ class Symmetric(Envelope):
         del reverse
         log_deltas, points = self._contacts(eps)
         return jnp.max(log_deltas, 0), _first_support(log_deltas, points)
+
+    def bracket(self, eps, reverse):
+        """The largest lower and upper bounds; the rate is that of the direction with the largest profile."""
+        del reverse
+        found = [one for member in self.members for one in member.brackets(eps)]
+        lower, upper, rate = (jnp.stack(jnp.broadcast_arrays(*column)) for column in zip(*found))
+        worst = jnp.argmax(upper, 0)[None]
+        return jnp.max(lower, 0), jnp.max(upper, 0), jnp.take_along_axis(rate, worst, 0)[0]
+
+    def brackets(self, eps):
+        own = self.bracket(eps, False)
+        return own, own
 
     def tail_mu(self):
         known = [member.tail_mu() for member in self.members]

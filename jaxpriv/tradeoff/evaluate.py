@@ -159,25 +159,12 @@ def auc(experiment, zero):
     return jax.lax.scan(panel, zero, sides)[0]
 
 
-def _log_margin(epsilon, log_delta, point):
-    """Relative rounding error of delta: 64 ulp of log A, times A/delta = 1 + e^eps alpha/delta."""
-    positive = log_delta > -jnp.inf
-    ratio = jnp.where(positive, jnp.exp(epsilon + point.log_alpha - log_delta), 0.0)
-    magnitude = 1 + jnp.abs(jnp.where(positive, log_delta, 0.0)) + jnp.abs(epsilon)
-    return 64 * jnp.finfo(epsilon.dtype).eps * magnitude * (1 + jnp.where(jnp.isfinite(ratio), ratio, 0.0))
-
-
 def _profile_bounds(experiment, epsilon):
-    """(lower, upper, touch) of delta. Where losses are bounded the end of the profile is itself known to rounding only."""
+    """(lower, upper, -d log delta/d epsilon), at infinite epsilon too."""
     finite = jnp.isfinite(epsilon)
-    at = jnp.where(finite, epsilon, 0.0)
-    log_delta, point = experiment.contact(at, False)
-    log_delta = jnp.where(finite, log_delta, jnp.where(epsilon > 0, -jnp.inf, 0.0))
-    margin = jnp.where(finite, _log_margin(at, log_delta, point), 0.0)
-    at_end = finite & (log_delta == -jnp.inf) & (at < experiment.loss_bound(False) * (1 + 1e-14))
-    above = jnp.clip(jnp.exp(log_delta + margin), jnp.finfo(at.dtype).tiny, 1.0)  # delta > 0 may round to 0
-    upper = jnp.where(at_end, 1e-13, jnp.where(log_delta == -jnp.inf, 0.0, above))
-    return jnp.exp(log_delta - margin), upper, point
+    lower, upper, rate = experiment.bracket(jnp.where(finite, epsilon, 0.0), False)
+    limit = jnp.where(epsilon > 0, 0.0, 1.0)
+    return jnp.where(finite, lower, limit), jnp.where(finite, upper, limit), rate
 
 
 @elementwise(REAL, "epsilon")
@@ -187,7 +174,7 @@ def bounds_of_delta(experiment, epsilon):
 
 @elementwise(UNIT, "delta")
 def bounds_of_epsilon(experiment, delta):
-    """The margin of log delta over its slope w = e^eps alpha/delta; both ends are stepped out until they verify."""
+    """The width of delta's bracket over its slope, around the estimate; both ends are stepped out until they verify."""
     estimate = experiment.epsilon(safe_log(delta), False)
     finite = jnp.isfinite(estimate) & (delta > 0)
     at = jnp.where(finite, estimate, 0.0)
@@ -195,19 +182,23 @@ def bounds_of_epsilon(experiment, delta):
     outward = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
     rounding = 16 * jnp.finfo(at.dtype).eps * (1 + at)
 
-    def verify(step, state):
-        ends, width, _ = state
-        lower, upper, point = _profile_bounds(both, ends)
-        margin = 2 * _log_margin(ends, safe_log(delta), point)
-        first = margin * jnp.exp(safe_log(delta) - ends - point.log_alpha) + rounding
-        first = jnp.where(jnp.isfinite(first), jnp.minimum(first, 1e-6 * (1 + at)), 1e-9)
+    def verify(state):
+        step, ends, width, _ = state
+        lower, upper, rate = _profile_bounds(both, ends)
+        first = 2 * jnp.maximum(safe_log(upper) - safe_log(delta), safe_log(delta) - safe_log(lower)) / rate + rounding
+        first = jnp.where(jnp.isfinite(first), jnp.clip(first, rounding, 1e-6 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, first, width)
         holds = jnp.stack([(lower[0] >= delta) | (ends[0] == 0), upper[1] <= delta])
         moves = ~holds | ((step == 0) & (at > 0))
         ends = jnp.where(moves, jnp.maximum(ends + outward * width, 0.0), ends)
-        return ends, jnp.where(~holds & (step > 0), 4 * width, width), ~moves
+        return step + 1, ends, jnp.where(~holds & (step > 0), 4 * width, width), ~moves
+
+    def unverified(state):
+        step, *_, verified = state
+        return (step < 24) & ~jnp.all(verified | ~finite)
 
     start = jnp.stack([at, at])
-    ends, _, verified = jax.lax.fori_loop(0, 17, verify, (start, jnp.zeros_like(start), jnp.zeros_like(start, bool)))
+    state = (0, start, jnp.zeros_like(start), jnp.zeros_like(start, bool))
+    _, ends, _, verified = jax.lax.while_loop(unverified, verify, state)
     low, high = jnp.where(verified, ends, jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)]))
     return jnp.where(finite, low, estimate), jnp.where(finite, high, estimate)

@@ -59,8 +59,8 @@ def test_bad_parameter_raises(name):
     [
         (lambda: curve().subsample(0.0), "rate", RATE),
         (lambda: curve().subsample(1.5), "rate", RATE),
-        (lambda: curve().compose(0), "n", POSITIVE),
-        (lambda: curve().compose(-1), "n", POSITIVE),
+        (lambda: curve().compose(-1), "n", NONNEGATIVE),
+        (lambda: curve().compose(math.inf), "n", NONNEGATIVE),
         (lambda: jaxpriv.mixture([curve(), curve()], [0.5, 0.6]), "weights", "1"),
         (lambda: jaxpriv.mixture([curve(), curve()], [-0.5, 1.5]), "weights", NONNEGATIVE),
         (lambda: jaxpriv.mixture([curve()], [0.5, 0.5]), "curves", "2"),
@@ -125,7 +125,7 @@ def test_bad_parameter_is_nan_under_jit(name):
 def test_bad_rate_and_weights_under_jit():
     got = jax.jit(lambda rate: curve().subsample(rate).delta(0.3))(np.array([0.0, -0.1, 1.5, math.nan, 0.5]))
     assert np.isnan(got).tolist() == [True, True, True, True, False]
-    assert np.isnan(jax.jit(lambda n: curve().compose(n).delta(0.3))(np.array([-1.0, 0.0]))).all()
+    assert np.isnan(jax.jit(lambda n: curve().compose(n).delta(0.3))(np.array([-1.0, math.inf]))).all()
     broken = jax.jit(lambda w: jaxpriv.mixture([curve(), curve()], w).delta(0.3))
     assert np.isnan(broken(np.array([-0.5, 1.5])))
     assert np.isnan(broken(np.array([math.nan, 0.5])))
