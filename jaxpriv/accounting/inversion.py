@@ -160,7 +160,7 @@ def _kernel(kind, a, y):
 def _frequencies(terms, eps, kind, line, visit, start, stop, blocks):
     """Loop over the frequencies until the integrand is negligible and y >= stop: `visit` folds into its state.
 
-    visit(state, term, y, t - pole, log ratios) with the normalised integrand as (re, im). Returns (state, Sums).
+    visit(state, integrand, log ratios) with the integrand, over its value at y = 0, as (re, im). Returns (state, Sums).
     """
     a = line.side * line.d
     lines = [tilt.line(line.spacing[..., None]) for tilt in tilted(terms, _c(kind, line.side, line.d))]
@@ -172,16 +172,17 @@ def _frequencies(terms, eps, kind, line, visit, start, stop, blocks):
         walks, ratios = zip(*(path.advance(walk) for path, walk in zip(lines, walks)))
         log_size, angle = (over_steps(terms, column) for column in zip(*ratios))
         angle = angle - eps * y
-        # rounding of log M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step
-        ulps = over_steps(terms, map(_unrest, ratios))
+        # rounding of log M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, and as many roundings as
+        # the brackets e^(iyL) - 1 have been carried on from one frequency to the next
+        ulps = (8 + 2 * index) * over_steps(terms, map(_unrest, ratios))
         kr, ki = _kernel(kind, a, y)
         size = jnp.exp(log_size)
         cos, sin = size * jnp.cos(angle), size * jnp.sin(angle)
         re, im = cos * kr - sin * ki, cos * ki + sin * kr
         modulus = size * jnp.sqrt(kr * kr + ki * ki)
         rest = jnp.maximum(jnp.where(j == 0, 0.0, sums.rest), modulus)
-        sums = Sums(sums.value + re, sums.slope + re * a - im * y, sums.size + modulus * (1 + jnp.abs(angle) + ulps), rest,
-                    y + 0.5 * line.spacing)
+        ulps = 16 + ulps + 2 * jnp.abs(angle) + 2 * jnp.abs(eps * y)
+        sums = Sums(sums.value + re, sums.slope + re * a - im * y, sums.size + modulus * ulps, rest, y + 0.5 * line.spacing)
         return index + 1, walks, sums, visit(state, (re, im), ratios)
 
     def goes_on(carry):
@@ -353,13 +354,12 @@ def bracket(terms, eps):
     quadrature = error * jnp.maximum(jnp.maximum(d, away), 1.0) / (scale * sums.value)
     values = [tilt.cumulants[0] for tilt in tilts]
     total, steps = over_steps(terms, values), over_steps(terms, [jnp.sqrt(2 * jnp.abs(value)) for value in values])
-    ulps = (16 + 0.5 * jnp.log2(1 + sums.reach / line.spacing)) * sums.size / jnp.abs(sums.value)
-    ulps = ulps + 16 * (1 + jnp.abs(total) + jnp.abs(eps * c) + steps + jnp.abs(line.height))
+    ulps = sums.size / jnp.abs(sums.value) + 16 * (1 + jnp.abs(total) + jnp.abs(eps * c) + steps + jnp.abs(line.height))
     rounding = jnp.finfo(eps.dtype).eps * ulps
     relative = aliasing + truncation + quadrature + rounding
     relative = jnp.where(jnp.isnan(relative) | ~(sums.value > 0), jnp.inf, relative)
 
-    log_high = log_value + jnp.log1p(relative)
+    log_high = jnp.where(relative < jnp.inf, log_value + jnp.log1p(relative), jnp.inf)
     log_low = jnp.where(relative < 1, log_value + jnp.log1p(-jnp.minimum(relative, 1.0)), -jnp.inf)
     # whatever happened above, Chernoff's bound holds: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c)
     chernoff = jnp.where(inner, 0.0, total - eps * d + d * jnp.log(d) - away * jnp.log(away) + rounding)
