@@ -90,6 +90,16 @@ def check_composition():
     np.testing.assert_allclose(got, 2 * scipy.stats.norm.cdf(0.5) - 1, rtol=1e-12)
 
 
+def check_steps():
+    """A reference value (design, section 5; tests/data/sgm.json has more)."""
+    got = worst_case.subsampled_gaussian(1.0, 0.01, 1000.0).delta(1.0)
+    np.testing.assert_allclose(got, 0.002612420578627, rtol=1e-12)
+
+
+def check_together():
+    np.testing.assert_allclose(jaxpriv.compose(worst_case.gaussian(3.0), worst_case.gaussian(4.0)).gdp_mu(), 5.0, rtol=1e-12)
+
+
 def check_mixture():
     test_oracle.test_mixture("laplace")
 
@@ -184,6 +194,13 @@ SLIPS = {
     "limit of mu, not mu^2": Slip(
         relaxed, "gaussian_limit_mu", lambda true: lambda mu, dim: mu / (2 * dim) ** 0.5, check_theorem_3
     ),
+    "one step fewer": Slip(
+        worst_case, "subsampled_gaussian", lambda true: lambda noise, rate, steps: true(noise, rate, steps - 1), check_steps
+    ),
+    "rate of the other convention": Slip(
+        worst_case, "subsampled_gaussian", lambda true: lambda noise, rate, steps: true(noise, rate / (1 + rate), steps), check_steps
+    ),
+    "the last curve forgotten": Slip(jaxpriv, "compose", lambda true: lambda *c: true(*c[:-1]), check_together),
     "signals added": Slip(
         worst_case, "signal", lambda true: lambda s, b, averaging="optimal": np.sum(np.divide(s, b)), check_signal
     ),
@@ -232,4 +249,4 @@ def test_every_public_name_has_a_slip():
     catalogues = {n for m in (worst_case, relaxed) for n, v in vars(m).items() if getattr(v, "__module__", "") == m.__name__}
     assert methods | catalogues <= slipped
     assert callable(detection_resilience)
-    assert {"mixture", "calibrate", "detection_resilience"} <= slipped
+    assert {"mixture", "calibrate", "compose", "detection_resilience"} <= slipped
