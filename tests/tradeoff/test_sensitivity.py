@@ -198,7 +198,7 @@ SLIPS = {
         worst_case, "subsampled_gaussian", lambda true: lambda noise, rate, steps: true(noise, rate, steps - 1), check_steps
     ),
     "rate of the other convention": Slip(
-        worst_case, "subsampled_gaussian", lambda true: lambda noise, rate, steps: true(noise, rate / (1 + rate), steps), check_steps
+        worst_case, "subsampled_gaussian", lambda true: lambda noise, rate, n: true(noise, rate / (1 + rate), n), check_steps
     ),
     "the last curve forgotten": Slip(jaxpriv, "compose", lambda true: lambda *c: true(*c[:-1]), check_together),
     "signals added": Slip(
