@@ -69,6 +69,7 @@ def test_gaussian():
     assert weak["advantage"] < rows["relaxed, dim 1"]["advantage"] < rows["worst case"]["advantage"]
 
 
+@pytest.mark.slow
 def test_one_dimension_has_one_relaxed_row():
     rows = by_name(certify(Mechanism("gaussian", (1.0,), (1.0,)), delta=1e-4))
     assert list(rows) == ["worst case", "relaxed, dim 1"]

@@ -82,6 +82,7 @@ def full_rate(mu, steps):
     return Curve(Composed((Term(transform, np.broadcast_to(steps, shape).astype(float)),)))
 
 
+@pytest.mark.slow
 def test_rate_one_is_the_gaussian_curve():
     """Every method, at both signs of epsilon, in both directions."""
     mu = np.array([0.2, 0.7, 1.3])

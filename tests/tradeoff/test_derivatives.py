@@ -60,7 +60,7 @@ def compiled(name, kind, method):
 CASES = [
     pytest.param(*getattr(kind, "values", kind), method, marks=getattr(kind, "marks", ())) for kind in KINDS for method in METHODS
 ]
-QUICK = ("delta", "epsilon", "__call__")  # of the chi-square pair, whose derivatives take long to compile
+QUICK = ("delta", "__call__")  # of the chi-square pair, whose derivatives take long to compile
 CASES = [
     pytest.param(*c.values, marks=pytest.mark.slow) if c.values[0] == "relaxed_gaussian" and c.values[2] not in QUICK else c
     for c in CASES
