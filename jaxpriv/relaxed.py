@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import worst_case
-from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, as_parameter
+from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
@@ -71,6 +71,34 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
         0.0923
     """
     return gaussian(worst_case.signal(sensitivities, noise_stds, averaging), dim)
+
+
+def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
+    """DP-SGD against the relaxed adversary, who sees of each step the magnitude of what the record may have moved.
+
+    In a step chi-square against (1-q) chi-square + q noncentral chi-square, nc = 1/noise_multiplier^2; the steps compose
+    by their magnitudes (paper 1, Figure 7). An adversary who adds releases up (paper 1, Theorem 2) is not covered, for the
+    record's gradient turns and its steps are random; at rate 1 and with a fixed direction that one sees more:
+    `gaussian(mu).compose(steps)`.
+
+    Args:
+        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the clipping norm.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step.
+        steps: `Float[Array, "..."]` in [0, inf).
+        dim: `Float[Array, "..."]` in [1, inf): the dimension of the gradient.
+
+    Returns: the forward `Curve`; quote `symmetric()`, beside `jaxpriv.worst_case.subsampled_gaussian`.
+    Guarantee: none for differential privacy; `epsilon_bounds` and `delta_bounds` bracket this adversary's numbers.
+    Raises: ValueError for values outside their range. Source: paper 1, Section 5; paper 2, Lemma 9.
+
+        >>> import jaxpriv
+        >>> relaxed = jaxpriv.relaxed.subsampled_gaussian(1.0, 0.1, 20, dim=10)
+        >>> worst = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.1, 20)
+        >>> print(f"{relaxed.advantage():.3f} {worst.advantage():.3f}")
+        0.039 0.215
+    """
+    noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
+    return gaussian(1 / noise_multiplier, dim).subsample(sampling_rate).compose(steps)
 
 
 def gaussian_limit(mu, dim):

@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
 from jaxpriv.tradeoff import Curve
+from jaxpriv.tradeoff.discrete import Discrete
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 
@@ -41,6 +42,55 @@ def laplace(ratio):
         0.2212
     """
     return Curve(LaplaceShift(as_parameter("ratio", ratio, NONNEGATIVE)))
+
+
+def randomized_response(epsilon):
+    """Randomised response, the pure epsilon-DP mechanism: the truth with probability e^epsilon/(1 + e^epsilon), else the lie.
+
+    Every epsilon-DP mechanism is at least as private, also in composition.
+
+    Args:
+        epsilon: `Float[Array, "..."]` in [0, inf).
+
+    Returns: a `Curve`, the same in both directions.
+    Raises: ValueError if epsilon is outside its range. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.worst_case.randomized_response(1.0).advantage():.4f}")
+        0.4621
+    """
+    epsilon = as_parameter("epsilon", epsilon, NONNEGATIVE)
+    array = _module(epsilon)
+    truth, lie = 1 / (1 + array.exp(-epsilon)), 1 / (1 + array.exp(epsilon))
+    return Curve(Discrete(array.stack([truth, lie], -1), array.stack([lie, truth], -1)))
+
+
+def approximate_dp(epsilon, delta):
+    """A mechanism of which only (epsilon, delta)-DP is known: the worst one there is, a black box to compose with others.
+
+    With probability delta it tells everything, else it is randomised response.
+
+    Args:
+        epsilon: `Float[Array, "..."]` in [0, inf).
+        delta: `Float[Array, "..."]` in [0, 1].
+
+    Returns: the `Curve` f(alpha) = max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)), the same both ways.
+    Raises: ValueError for values outside their range. Source: Wasserman and Zhou 2010; Kairouz, Oh, Viswanath 2015.
+
+        >>> import jaxpriv
+        >>> print(f"{jaxpriv.worst_case.approximate_dp(0.1, 1e-6).compose(10).delta(1.0):.3g}")
+        1e-05
+    """
+    epsilon, delta = as_parameter("epsilon", epsilon, NONNEGATIVE), as_parameter("delta", delta, UNIT)
+    array = _module(epsilon, delta)
+    epsilon, delta = array.broadcast_arrays(epsilon, delta)
+    truth, lie, none = (1 - delta) / (1 + array.exp(-epsilon)), (1 - delta) / (1 + array.exp(epsilon)), 0 * delta
+    return Curve(Discrete(array.stack([delta, truth, lie, none], -1), array.stack([none, lie, truth, delta], -1)))
+
+
+def _module(*values):
+    """NumPy for numbers and NumPy arrays, which keep their digits where JAX would round; else JAX's."""
+    return np if all(isinstance(value, (float, np.ndarray)) for value in values) else jnp
 
 
 def subsampled_gaussian(noise_multiplier, sampling_rate, steps):
@@ -95,7 +145,7 @@ def signal(sensitivities, noise_stds, averaging="optimal"):
         raise ValueError(f"averaging = {averaging!r}; accepted: 'optimal', 'mean'")
     sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
     noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
-    array = np if all(isinstance(v, (float, np.ndarray)) for v in (sensitivities, noise_stds)) else jnp
+    array = _module(sensitivities, noise_stds)
     if averaging == "mean":
         sensitivities, noise_stds = array.broadcast_arrays(sensitivities, noise_stds)
         return array.sum(sensitivities, -1) / array.sqrt(array.sum(noise_stds**2, -1))

@@ -25,6 +25,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 _BLOCK = 16  # frequencies between two looks at the remainder
 _BLOCKS = 1024
 _NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
+_CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
 
 
 @pytree
@@ -48,7 +49,7 @@ DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
 class Line(NamedTuple):
     """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing; height: log of the integrand at y = 0.
 
-    estimate: the saddle-point approximation of the log of the integral.
+    saddle: the d at which the integrand is lowest, exponent: K - eps t there; estimate: the saddle-point approximation of the log of the integral.
     """
 
     d: jax.Array
@@ -56,6 +57,8 @@ class Line(NamedTuple):
     height: jax.Array
     spacing: jax.Array
     estimate: jax.Array
+    saddle: jax.Array
+    exponent: jax.Array
 
 
 class Sums(NamedTuple):
@@ -99,7 +102,7 @@ def _c(kind, line_side, d):
 
 
 def place(terms, eps, kind):
-    """The line through the saddle, and its spacing."""
+    """The line through the saddle, or between it and the pole where that allows a wider spacing."""
     mean = cumulants(terms, jnp.full_like(eps, kind.pole))[1]
     side = jnp.where(eps > mean, 1.0, -1.0).astype(eps.dtype)
     inner = (side < 0) & kind.double  # between both poles: 0 < d < 1
@@ -120,29 +123,41 @@ def place(terms, eps, kind):
         return along - 1 + lean, along + d * d * second + bend
 
     low = jnp.full_like(eps, -32.0)
-    high = jnp.where(inner, -1e-9, 16.0)
-    d = jnp.exp(newton_in_bracket(pull, low, high, iterations=40))
-    c = _c(kind, side, d)
-    total, _, second = cumulants(terms, c)
-    chernoff = total - side * eps * d
-    away = jnp.log(jnp.where(inner, 1 - d, 1 + d)) if kind.double else 0.0
-    height = chernoff - jnp.log(d) - away
-    estimate = jnp.minimum(height - 0.5 * jnp.log(2 * math.pi * (second + 1 / (d * d))), 0.0)
-    near = (_NEGLIGIBLE - estimate) / d
-    further, beyond = _further(terms, eps, kind, side, d, inner)
-    far = jnp.min((beyond - estimate + _NEGLIGIBLE) / (further - d), 0)
-    return Line(d, side, height, 2 * math.pi / jnp.maximum(near, far), estimate)
+    high = jnp.where(inner, -1e-9, 60.0)
+    saddle = jnp.exp(newton_in_bracket(pull, low, high, iterations=40))
+
+    def heights(d):
+        total, _, second = cumulants(_stacked(terms, d.shape[0]), _c(kind, side, d))
+        away = jnp.log(jnp.where(inner, 1 - d, 1 + d)) if kind.double else 0.0
+        return total - side * eps * d - jnp.log(d) - away, second, total
+
+    # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
+    share = jnp.where(inner, 1.0, 2.0 ** (-0.5 * jnp.arange(7.0, dtype=eps.dtype)).reshape((7,) + (1,) * eps.ndim))
+    d = share * saddle
+    height, second, total = heights(d)
+    estimate = jnp.minimum(height[0] - 0.5 * jnp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
+    further, beyond = _further(terms, eps, kind, side, saddle, inner)
+    far = jnp.min((beyond - estimate + _NEGLIGIBLE) / (further - d[:, None]), 1)
+    width = jnp.maximum((_NEGLIGIBLE - estimate) / d, far)
+    width = jnp.where(height <= height[0] + _CANCELS, width, jnp.inf)
+    best = jnp.argmin(width, 0)[None]
+    d, height, width = (jnp.take_along_axis(jnp.broadcast_to(v, width.shape), best, 0)[0] for v in (d, height, width))
+    return Line(d, side, height, 2 * math.pi / width, estimate, saddle, total[0] - side * eps * saddle)
 
 
-def _further(terms, eps, kind, side, d, inner):
-    """Candidates for the Chernoff bounds of aliases, further from the pole than d and before the other one.
+def _stacked(terms, count):
+    """The terms `count` times along a new first axis."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), terms)
+
+
+def _further(terms, eps, kind, side, saddle, inner):
+    """Candidates for the Chernoff bounds of aliases, further from the pole than the saddle and before the other one.
 
     Returns distances, stacked, and the logs of the bounds at eps; one that is out of range bounds nothing.
     """
-    k = jnp.arange(1.0, 9.0, dtype=d.dtype).reshape((8,) + (1,) * d.ndim)
-    further = jnp.where(inner, 1 - (1 - d) * 0.5**k, d * (1 + 2.0 ** (k - 4)))
-    spread = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (8, *leaf.shape)), terms)
-    beyond = cumulants(spread, _c(kind, side, further))[0] - side * eps * further
+    k = jnp.arange(1.0, 11.0, dtype=eps.dtype).reshape((10,) + (1,) * eps.ndim)
+    further = jnp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
+    beyond = cumulants(_stacked(terms, 10), _c(kind, side, further))[0] - side * eps * further
     return further, jnp.where(jnp.isnan(beyond), jnp.inf, beyond)
 
 
@@ -344,7 +359,7 @@ def bracket(terms, eps):
 
     width = 2 * math.pi / line.spacing
     near = jnp.exp(-d * width - log_value) / -jnp.expm1(-d * width)
-    further, beyond = _further(terms, eps, DELTA, line.side, d, inner)
+    further, beyond = _further(terms, eps, DELTA, line.side, line.saddle, inner)
     step = (further - d) * width
     aliasing = near + jnp.min(jnp.exp(beyond - step - log_value) / -jnp.expm1(-step), 0)
     # the integral of |kernel| over y > Y is at most d away/Y of its value at 0
@@ -362,7 +377,9 @@ def bracket(terms, eps):
     log_high = jnp.where(relative < jnp.inf, log_value + jnp.log1p(relative), jnp.inf)
     log_low = jnp.where(relative < 1, log_value + jnp.log1p(-jnp.minimum(relative, 1.0)), -jnp.inf)
     # whatever happened above, Chernoff's bound holds: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c)
-    chernoff = jnp.where(inner, 0.0, total - eps * d + d * jnp.log(d) - away * jnp.log(away) + rounding)
+    best = line.saddle
+    chernoff = jnp.where(inner, 0.0, line.exponent + best * jnp.log(best) - (1 + best) * jnp.log1p(best))
+    chernoff = chernoff + 64 * jnp.finfo(eps.dtype).eps * (1 + jnp.abs(chernoff))
     chernoff = jnp.where(jnp.isnan(chernoff), 0.0, jnp.minimum(chernoff, 0.0))
     upper = jnp.where(inner, -jnp.expm1(jnp.minimum(log_low, 0.0)), jnp.exp(jnp.minimum(log_high, chernoff)))
     lower = jnp.where(inner, -jnp.expm1(jnp.minimum(log_high, 0.0)), jnp.exp(jnp.minimum(log_low, 0.0)))

@@ -94,6 +94,12 @@ class Experiment(ABC):
         del reverse
         return jnp.full(self.batch_shape(), jnp.inf, jnp.result_type(*jax.tree.leaves(self)))
 
+    def atoms(self, reverse):
+        """(lowest, highest) privacy loss of a direction that has positive probability, NaN where none has."""
+        del reverse
+        none = jnp.full(self.batch_shape(), jnp.nan, jnp.result_type(*jax.tree.leaves(self)))
+        return none, none
+
     def slopes(self, alpha):
         """The slopes of both directions at one alpha."""
         return self.slope(alpha, False), self.slope(alpha, True)

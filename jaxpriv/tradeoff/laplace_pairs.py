@@ -50,6 +50,9 @@ class LaplaceShift(Pair):
     def loss_bound(self, reverse):
         return self.ratio
 
+    def atoms(self, reverse):
+        return -self.ratio, self.ratio
+
     def gaussian_mu(self):
         """The curves meet where alpha = beta = e^(-ratio/2)/2.
 
@@ -139,6 +142,10 @@ class FoldedLaplaceShift(Pair):
 
     def loss_bound(self, reverse):
         return self.ratio if reverse else log_cosh(self.ratio)
+
+    def atoms(self, reverse):
+        top = -log_cosh(self.ratio) if reverse else log_cosh(self.ratio)
+        return top, top
 
     def kinks(self, reverse):
         return (-0.5 * jnp.expm1(-2 * self.ratio),) if reverse else (jnp.exp(-self.ratio),)

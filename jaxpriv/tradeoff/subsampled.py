@@ -81,6 +81,9 @@ class Reversed(Pair):
     def loss_bound(self, reverse):
         return self.base.loss_bound(not reverse)
 
+    def atoms(self, reverse):
+        return self.base.atoms(not reverse)
+
     def kinks(self, reverse):
         return self.base.kinks(not reverse)
 
@@ -206,6 +209,12 @@ class Subsampled(Pair):
         if reverse:
             return -jnp.log1p(self.rate * jnp.expm1(-base))
         return jnp.where(base < jnp.inf, self._from_base(jnp.where(base < jnp.inf, base, 0.0)), jnp.inf)
+
+    def atoms(self, reverse):
+        """The base's atoms, with losses log(1 + p (e^L - 1))."""
+        low, high = (jnp.where(jnp.isnan(loss), jnp.nan, jnp.log1p(self.rate * jnp.expm1(jnp.nan_to_num(loss))))
+                     for loss in self.base.atoms(False))
+        return (-high, -low) if reverse else (low, high)
 
     def kinks(self, reverse):
         if not reverse:

@@ -1,0 +1,358 @@
+"""Composition on a lattice of privacy losses: for any mechanism and for few steps, bounded on both sides.
+
+The law of each step is moved onto a lattice (`jaxpriv.accounting.lattice`), tilted by e^(c l) so that the total loss lies
+around eps, and convolved by Fourier transforms of static size; the spacing follows from how far the total reaches. With
+nu the tilted law of the total and K = sum n_i log M_i(c) of the lattice laws,
+
+    delta(eps) = e^(K - c eps) sum_{l > eps} nu(l) e^(-c (l - eps)) (1 - e^(eps - l))                    c > 0
+    1 - delta(eps) = e^(K - c eps) sum_l nu(l) e^(-c (l - eps)) min(1, e^(eps - l))                -1 < c < 0
+
+in which all terms are positive and nothing is small compared with the result: probabilities of 1e-100 cost no digits.
+To the error of the lattice bounds add: what lies beyond the window and comes back into it (Chernoff), the rounding of the
+transforms (each output within 4 log2 N ulp of the l1 norm, to the power of the steps), and that of exponents.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv._pytree import pytree
+from jaxpriv.accounting import lattice
+from jaxpriv.accounting.inversion import DELTA, Term, place
+from jaxpriv.accounting.lattice import safe_log
+from jaxpriv.stats._logspace import log1mexp
+
+SIZE = 1 << 18  # points of the total's lattice
+POINTS = 1 << 16  # of a single step's
+_TABLE = 1024
+_FLOOR = -230.0  # log of the probability beyond which a single step's losses are not followed
+_NEGLIGIBLE = 34.0
+UP, BETWEEN, DOWN = range(3)
+
+
+@pytree
+class Step:
+    """Equal steps of several mechanisms: an experiment with parameters (..., members) and how often each is taken."""
+
+    experiment: Any
+    count: jax.Array
+
+
+@pytree
+class Table:
+    """The law of a step's loss, coarsely: where to tilt, how wide the total is, and a bound of tails.
+
+    edges: (..., nodes + 1), ascending; log_mass of the cells, at `loss`; above, below: mass outside the edges.
+    """
+
+    edges: jax.Array
+    loss: jax.Array
+    log_mass: jax.Array
+    above: jax.Array
+    below: jax.Array
+
+    def tilted(self, c):
+        return TiltedTable(self, c)
+
+
+@pytree
+class TiltedTable:
+    """A table at a real c."""
+
+    table: Table
+    c: jax.Array
+
+    @property
+    def cumulants(self):
+        loss = self.table.loss
+        exponent = self.table.log_mass + self.c[..., None] * loss
+        value = jax.nn.logsumexp(exponent, -1)
+        weight = jnp.exp(exponent - value[..., None])
+        mean = jnp.sum(weight * loss, -1)
+        return value, mean, jnp.sum(weight * (loss - mean[..., None]) ** 2, -1)
+
+
+def tabulate(experiment, reverse):
+    """The table of one direction, with nodes spread evenly where most losses are and geometrically beyond."""
+    dtype = jnp.result_type(*jax.tree.leaves(experiment))
+    probe = jnp.concatenate([jnp.zeros(1, dtype), 2.0 ** jnp.arange(-40.0, 20.0, 0.5, dtype=dtype)])
+    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned((2 * probe.size,), dtype)
+    test = wide.touch(jnp.concatenate([probe, -probe]), reverse)
+    above, below = test.log_power[: probe.size], test.log_beta[probe.size :]
+    none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))  # an infinite loss has no end
+    high, low = (jnp.where(jnp.any(none), probe[jnp.argmax(none)], probe[-1]) for none in (none_above, none_below))
+    high = jnp.minimum(high, wide.loss_bound(reverse)[0]) * (1 + 1e-9)  # atoms at the ends belong inside
+    low = jnp.minimum(low, wide.loss_bound(not reverse)[0]) * (1 + 1e-9)
+    unit = jnp.maximum(jnp.exp(test.log_power[0]) - jnp.exp(test.log_alpha[0]), 1e-9 * (high + low)) + 1e-290
+    left, right = -jnp.arcsinh(low / unit), jnp.arcsinh(high / unit)
+    edges = unit * jnp.sinh(left + (right - left) * jnp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
+    found = lattice.cells(experiment, edges, reverse)
+    return Table(edges, edges[:-1] + found.rise, found.log_mass, found.above, found.below)
+
+
+def cumulants(terms, c):
+    """Sums over all steps of (K, K', K'') at a scalar c, from the tables."""
+    found = [(term.count, term.transform.tilted(jnp.broadcast_to(c, term.count.shape)).cumulants) for term in terms]
+    return [sum(jnp.sum(count * values[i]) for count, values in found) for i in range(3)]
+
+
+class Grid(NamedTuple):
+    """Where the lattices lie: tilt, spacing, ends of the window from eps; and a further tilt for each end, from c."""
+
+    c: jax.Array
+    spacing: jax.Array
+    under: jax.Array
+    over: jax.Array
+    shifts: jax.Array
+
+
+def locate(terms, spans, eps):
+    """The `Grid` for one eps (scalar) from `Term`s of tables.
+
+    spans: distances between atoms of the members' laws; a whole number of spacings makes the first that is not 0.
+    """
+    line = place(terms, eps, DELTA)
+    # a tilt that tells losses apart by a thousandth of a step's range is as good as any larger one, for eps above all losses too
+    ranges = [jnp.max(term.transform.edges[:, -1] - term.transform.edges[:, 0]) for term in terms]
+    steepest = 4096.0 / jnp.max(jnp.stack(ranges))
+    over_all = steepest * (cumulants(terms, steepest)[1] - eps) < 2  # the saddle lies beyond
+    c = jnp.where(over_all, steepest, jnp.minimum(line.side * line.d, steepest))
+    total, _, variance = cumulants(terms, c)
+    log_sum = jnp.where(over_all, 0.0, jnp.minimum(line.estimate - (total - c * eps), 0.0))
+    shifts = jnp.concatenate([2.0 ** jnp.arange(-2.0, 5.0, dtype=eps.dtype) / jnp.sqrt(variance + 1e-300),
+                              jnp.abs(c) * 2.0 ** jnp.arange(-6.0, 5.0, dtype=eps.dtype)])
+    shifts = jnp.minimum(shifts, steepest)
+
+    def reach(shifts, decay):
+        """How far from eps the tilted total's tail is negligible, by the best of Chernoff's bounds at c + shift."""
+        excess = jax.lax.map(lambda s: cumulants(terms, c + s)[0], shifts) - total - shifts * eps - log_sum + _NEGLIGIBLE
+        distance = excess / decay
+        distance = jnp.where(jnp.isnan(distance), jnp.inf, jnp.maximum(distance, 0.0))
+        best = jnp.argmin(distance)
+        return distance[best], shifts[best]
+
+    over, further = reach(shifts, shifts + jnp.maximum(c, 0.0))
+    under, back = reach(-shifts, shifts)
+    width = jnp.max(jnp.stack([jnp.max(high - low) for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)]))
+    spacing = jnp.maximum((over + under) / (SIZE - 16), width / (POINTS - 8))
+    span = jnp.concatenate(spans)
+    span = span[jnp.argmax(span > 0)]
+    parts = jnp.floor(span / spacing)
+    spacing = jnp.where(parts >= 1, span / jnp.where(parts >= 1, parts, 1.0), spacing)
+    under = under / (over + under) * spacing * SIZE
+    return Grid(c, spacing, under, spacing * SIZE - under, jnp.stack([further, back]))
+
+
+def extent(table, c, count, log_sum):
+    """(lowest, highest) loss of a single step that counts under the tilt."""
+    exponent = table.log_mass + c * table.loss
+    weight = jnp.exp(exponent - jax.nn.logsumexp(exponent, -1, keepdims=True)) * count[..., None]
+    small = jnp.exp(log_sum - _NEGLIGIBLE)
+    from_above = jnp.flip(jnp.cumsum(jnp.flip(weight, -1), -1), -1) > small
+    from_below = jnp.cumsum(weight, -1) > small
+    last = jnp.max(jnp.where(from_above, table.edges[..., 1:], -jnp.inf), -1)
+    first = jnp.min(jnp.where(from_below, table.edges[..., :-1], jnp.inf), -1)
+    return jnp.minimum(first, last), last
+
+
+def centre(table, spacing):
+    """Where to put a lattice point: so that what lies within one spacing on both sides merges to that very loss."""
+    mass = jnp.exp(table.log_mass)
+    log_null = table.log_mass - table.loss
+    upper_p = jnp.concatenate([jnp.zeros_like(mass[:1]), jnp.cumsum(mass)])
+    upper_q = jnp.concatenate([jnp.zeros_like(mass[:1]), jnp.cumsum(jnp.exp(log_null))])
+
+    def merged(_, at):
+        ends = jnp.stack([at - spacing, at + spacing])
+        p, q = (jnp.diff(jnp.interp(ends, table.edges, upper))[0] for upper in (upper_p, upper_q))
+        some = (p > 0) & (q > 0)
+        return jnp.clip(jnp.where(some, jnp.log(jnp.where(some, p, 1.0)) - jnp.log(jnp.where(some, q, 1.0)), at), *ends)
+
+    return jax.lax.fori_loop(0, 8, merged, table.loss[jnp.argmax(upper_p > 0.5) - 1])
+
+
+class Totals(NamedTuple):
+    """Sums over the steps of what their lattice laws contribute, filled by `lay` one mechanism at a time.
+
+    (laws, frequencies): log_size, angle of the transform; log_most, unrest of a bound of its modulus and of its relative
+    error. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass that is not on the lattices. Scalars: value, K;
+    origin of the total's lattice; far, bound of sum n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf);
+    below, P of losses under the tables.
+    """
+
+    log_size: jax.Array
+    angle: jax.Array
+    log_most: jax.Array
+    unrest: jax.Array
+    shifted: jax.Array
+    value: jax.Array
+    origin: jax.Array
+    far: jax.Array
+    tail: jax.Array
+    doubt: jax.Array
+    log_finite: jax.Array
+    below: jax.Array
+
+
+def lay(grid, totals, reverse, experiment, count, table, atom):
+    """Add `count` steps of one mechanism (scalar parameters) to the totals; `atom`: a loss with positive mass, or NaN."""
+    c, spacing, *_ = grid
+    dtype = spacing.dtype
+    ulp = jnp.finfo(dtype).eps
+    frozen = jax.lax.stop_gradient
+    anchor = jnp.where(jnp.isnan(atom), centre(table, spacing), atom - 1e-6 * spacing)
+    _, mean, _ = table.tilted(c).cumulants
+    origin = frozen(anchor + jnp.round((mean - anchor) / spacing) * spacing)
+    first = jnp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
+    points = frozen(origin + (first + jnp.arange(POINTS, dtype=dtype)) * spacing)
+    found = lattice.cells(experiment, points, reverse)
+    up = lattice.upwards(found, spacing)
+    down, waste, fallen = frozen(lattice.downwards(found, spacing))
+    value = frozen(jax.nn.logsumexp(up + c * points))
+    weight = c * points - value
+    masses = jnp.stack([frozen(jnp.exp(up + weight)), lattice.between(found, spacing, weight), jnp.exp(down + weight)])
+    padded = jnp.zeros((3, SIZE), dtype).at[:, :POINTS].set(masses)
+    phi = jnp.fft.rfft(jnp.roll(padded, first.astype(int), 1), axis=1)
+    square = phi.real**2 + phi.imag**2
+    alive = square > 1e-290
+    log_size = jnp.where(alive, 0.5 * jnp.log(jnp.where(alive, square, 1.0)), -333.0)
+    angle = jnp.arctan2(jnp.where(alive, phi.imag, 0.0), jnp.where(alive, phi.real, 1.0))
+    # an output of the transform is a sum in log2 N levels; each entry has the rounding of its exponent
+    sizes = jnp.where(masses[UP] > 0, jnp.abs(up), 0.0) + jnp.abs(c * points)
+    entry = frozen(ulp * (8 + jnp.sum(masses[UP] * sizes) + jnp.abs(value)))
+    error = entry + ulp * 4 * math.log2(SIZE)
+    size = frozen(jnp.exp(log_size))
+    unrest = error / (size + error) + ulp * frozen(jnp.abs(log_size) + jnp.abs(angle))
+    heavier = jnp.maximum(c * table.edges[:-1], c * table.edges[1:])
+    outside = (table.edges[1:] > points[-1]) | (table.edges[:-1] < points[0])
+    tail = jnp.sum(jnp.where(outside, jnp.exp(table.log_mass + heavier - value), 0.0))
+    wasted = jnp.sum(jnp.exp(waste + jnp.maximum(weight[1:], weight[:-1]))) + jnp.exp(fallen + weight[0])
+    tail = jnp.stack([tail, tail, tail + frozen(wasted)])
+    shifted = jnp.stack([jax.nn.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts])
+    shifted = frozen(jnp.max(shifted.reshape(2, 2), 0))
+    out = table.above + table.below  # upper bounds take both for infinite losses
+    log_finite = jnp.where(out < 1, jnp.log1p(-jnp.minimum(out, 1 - ulp)), -jnp.inf)
+    steps = Totals(log_size, angle, jnp.log(size + error), unrest, shifted, value, origin,
+                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, entry + 4 * ulp * (1 + jnp.abs(value)), log_finite, table.below)
+    return jax.tree.map(lambda sums, one: sums + jnp.where(count > 0, count * one, 0.0), totals, steps)
+
+
+class Law(NamedTuple):
+    """The tilted laws (laws, SIZE) of the total loss, and what bounds need to know of them.
+
+    loss of the entries less eps, the middle; log_scale: K - c eps; noise of each entry (laws,); out: of mass beyond the window
+    and come back; blur: rounding of losses; doubt: of the scale; log_infinite: log P(|L| = inf); below: P(L = -inf) at most.
+    """
+
+    nu: jax.Array
+    loss: jax.Array
+    middle: jax.Array
+    spacing: jax.Array
+    c: jax.Array
+    log_scale: jax.Array
+    noise: jax.Array
+    out: jax.Array
+    blur: jax.Array
+    doubt: jax.Array
+    log_infinite: jax.Array
+    below: jax.Array
+
+
+def tables_of(steps, reverse):
+    """The tables of all steps; nothing of them is differentiated."""
+    steps = jax.lax.stop_gradient(steps)
+    return [jax.lax.map(lambda member: tabulate(member, reverse), step.experiment) for step in steps]
+
+
+def composed(steps, tables, atoms, eps, reverse):
+    """The `Law` of all steps around one eps (scalar). atoms: (lowest, highest) loss with positive mass of each, or NaN."""
+    dtype = eps.dtype
+    frozen_steps, eps = jax.lax.stop_gradient((steps, eps))
+    terms = tuple(Term(table, step.count) for table, step in zip(tables, frozen_steps))
+    spans = [jnp.nan_to_num(high - low) for low, high in atoms]
+    grid = jax.lax.stop_gradient(locate(terms, spans, eps))
+    flat, zero = jnp.zeros((3, SIZE // 2 + 1), dtype), jnp.zeros((), dtype)
+    totals = Totals(flat, flat, flat, flat, jnp.zeros(2, dtype), zero, zero, zero, jnp.zeros(3, dtype), zero, zero, zero)
+    for step, table, (low, _) in zip(steps, tables, atoms):
+
+        def add(totals, member):
+            return lay(grid, totals, reverse, *member), None
+
+        totals = jax.lax.scan(add, totals, (step.experiment, step.count, table, jax.lax.stop_gradient(low)))[0]
+    return _back(grid, totals, eps)
+
+
+def _back(grid, totals, eps):
+    """From the transform of the total to its law."""
+    c, spacing, under, over, shifts = grid
+    ulp = jnp.finfo(eps.dtype).eps
+    modulus = jnp.exp(totals.log_size)
+    nu = jnp.fft.irfft(jax.lax.complex(modulus * jnp.cos(totals.angle), modulus * jnp.sin(totals.angle)), SIZE, axis=1)
+    noise = 2 * jnp.sum(jnp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(SIZE))), 1) / SIZE
+    start = jnp.ceil((eps - under - totals.origin) / spacing)
+    nu = jnp.roll(nu, -jnp.mod(start, SIZE).astype(int), 1)
+    loss = totals.origin - eps + (start + jnp.arange(SIZE, dtype=eps.dtype)) * spacing
+
+    def beyond(end, distance, weight):
+        """Chernoff's bound of the tilted mass beyond eps + distance, times e^-weight."""
+        bound = totals.shifted[end] - totals.value - shifts[end] * (eps + distance)
+        return jnp.where(jnp.isnan(bound), 1.0, jnp.exp(jnp.minimum(bound, 0.0) - weight))
+
+    out = beyond(0, over, jnp.maximum(c, 0.0) * over) + beyond(0, spacing * SIZE, 0.0) + beyond(1, -under, 0.0)
+    scale = totals.value - c * eps
+    blur = 4 * ulp * (totals.far + jnp.abs(start * spacing) + jnp.abs(eps)) * (1 + jnp.abs(c))
+    doubt = totals.doubt + ulp * (64 + 2 * jnp.abs(scale))
+    infinite = safe_log(-jnp.expm1(totals.log_finite))
+    return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite, totals.below)
+
+
+def _weights(law, eps):
+    """(loss above eps, log of the scale at eps, is one less delta summed?, the weights of delta or of one less it)."""
+    loss = law.loss + (law.middle - eps)
+    inner = law.c < 0
+    above = loss > 0
+    up, down = jnp.where(above, loss, 0.0), jnp.where(above, 0.0, loss)
+    outer = jnp.where(above, jnp.exp(-law.c * up) * -jnp.expm1(-up), 0.0)
+    both = jnp.where(above, jnp.exp(-(1 + law.c) * up), jnp.exp(-law.c * down))
+    return loss, law.log_scale + law.c * (law.middle - eps), inner, jnp.where(inner, both, outer)
+
+
+def log_delta(law, eps):
+    """The estimate of log delta at an eps near the middle."""
+    _, scale, inner, weight = _weights(law, eps)
+    value = safe_log(jnp.sum(law.nu[BETWEEN] * weight)) + scale
+    outer = jnp.minimum(jnp.logaddexp(value, law.log_infinite), 0.0)
+    return jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, value, -1.0), -1e-300)), outer)
+
+
+def bracket(law):
+    """Certified (lower, upper) of delta at the middle."""
+    loss, scale, inner, weight = _weights(law, law.middle)
+    value = jnp.maximum(jnp.sum(law.nu * weight, 1), 0.0)
+    slope = jnp.sum(jnp.abs(law.nu) * jnp.where(loss > 0, jnp.exp(-law.c * jnp.maximum(loss, 0.0)), weight), 1)
+    error = law.noise * jnp.sum(weight) + law.out + law.blur * slope
+    low = safe_log(jnp.maximum(value - error, 0.0)) + scale - law.doubt
+    high = safe_log(value + error) + scale + law.doubt
+    # of one less delta an upper law is the lower bound
+    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(jnp.logaddexp(high[UP], law.log_infinite)))
+    most = jnp.logaddexp(high[DOWN], safe_log(law.below))
+    lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(low[DOWN]))
+    return lower, jnp.minimum(upper, 1.0)
+
+
+def touch(law, eps):
+    """(log alpha, log power, log beta) of rejecting above eps; masses within half a spacing of it are shared out."""
+    loss, scale, inner, _ = _weights(law, eps)
+    nu, c = law.nu[BETWEEN], law.c
+    ramp = jnp.clip(loss / law.spacing + 0.5, 0.0, 1.0)
+    near = jnp.maximum(loss, -law.spacing)
+    alpha = safe_log(jnp.sum(nu * ramp * jnp.exp(-(1 + c) * near))) + scale - eps
+    power = safe_log(jnp.sum(nu * ramp * jnp.exp(-jnp.maximum(c, 0.0) * near))) + scale
+    beta = safe_log(jnp.sum(nu * (1 - ramp) * jnp.exp(-jnp.minimum(c, 0.0) * jnp.minimum(loss, law.spacing)))) + scale
+    power = jnp.minimum(jnp.logaddexp(power, law.log_infinite), 0.0)
+    beta = jnp.minimum(beta, 0.0)
+    log_power = jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, beta, -1.0), -1e-300)), power)
+    log_beta = jnp.where(inner, beta, log1mexp(jnp.minimum(jnp.where(inner, -1.0, power), -1e-300)))
+    return jnp.minimum(alpha, 0.0), log_power, log_beta

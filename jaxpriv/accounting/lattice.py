@@ -1,0 +1,164 @@
+"""One step's privacy loss moved onto a lattice: upwards for an upper bound of its profile, downwards for a lower one.
+
+With D(x) = delta(log x) = sum over outcomes of (P - x Q)_+, P the mass with the record and Q without, a step is all that
+composition needs to know of a mechanism: D_{A and B}(x) = sum_l P_B(l) D_A(x e^-l) grows with D_A, for any positive P_B,
+and so does the composition of many with each of them. The lattice is l_j = l_0 + j h; of the outcomes with loss in
+(l_j, l_j+1] the errors of two tests tell the masses P_j and Q_j, and so the loss l_j + r_j, r_j = log P_j/Q_j - l_j, of
+the outcome that they are when merged.
+
+Upwards ("connect the dots", Doroshenko et al. 2022): D at the points is kept and joined by chords. An outcome becomes
+one of the two neighbours, P and Q both kept, which puts the share s_j = (1 - e^-r_j)/(1 - e^-h) of P_j above.
+
+Downwards: outcomes that are merged only lose (data processing). Merge the part v_j of one cell and the part u_j+1 of the
+next such that the result has loss l_j+1 exactly. With deficit A_j = P_j (e^(h - r_j) - 1) under l_j+1 and excess
+B_j = P_j (1 - e^-r_j) over l_j that asks for v_j A_j = u_j+1 B_j+1 =: w_j+1. Of evenly filled cells each gives half to
+either side; in general the w make all v_j + u_j as nearly 1 as they can, and what remains of a cell falls to l_j. Both
+bounds differ from the truth by second order in h.
+
+Between both, as an estimate: chords, less the variance V_j that they add. A cell that is evenly filled has a third of
+the variance s (1-s) h^2 of its two ends, one that is an atom at an end none of none: V_j = (2/3) s_j (1 - s_j) h^2. In
+terms of the shift E by h, (E-1)(E-e^-h) keeps P and Q and adds the variance 2 h^2; the four points around a cell,
+(E-1)(E-e^-h)(1+E)/(2E) = (E^2 - e^-h E - 1 + e^-h/E)/2, take it back.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.stats._logspace import log1mexp
+
+_ULPS = 64  # the rounding model of curves in closed form, relative to the log of a tail
+
+
+class Cells(NamedTuple):
+    """Outcomes with loss in (l_j, l_j+1]: log P_j, r_j in [0, h], and by how much rounding may have moved them, relatively.
+
+    below, above: P of what lies under the first and over the last point.
+    """
+
+    log_mass: jax.Array
+    rise: jax.Array
+    error: jax.Array
+    below: jax.Array
+    above: jax.Array
+
+
+def cells(experiment, points, reverse):
+    """The `Cells` between successive points, for one direction of an experiment with scalar parameters."""
+    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned(points.shape, points.dtype)
+    test = wide.touch(points, reverse)
+    log_p, error_p = _difference(test.log_power, test.log_beta)
+    log_q, error_q = _difference(test.log_alpha, test.log_specificity)
+    width = points[1:] - points[:-1]
+    some = jnp.isfinite(log_p) & jnp.isfinite(log_q)
+    rise = jnp.where(some, jnp.where(some, log_p, 0.0) - jnp.where(some, log_q, 0.0) - points[:-1], 0.0)
+    # without mass under the null the loss is infinite: what can be said of a cell's loss is then its upper end
+    rise = jnp.where(some, rise, jnp.where(jnp.isfinite(log_p), width, 0.0))
+    return Cells(log_p, jnp.clip(rise, 0.0, width), jnp.minimum(error_p + error_q, 1.0),
+                 jnp.exp(test.log_beta[0]), jnp.exp(test.log_power[-1]))
+
+
+def _difference(log_up, log_down):
+    """log of the mass between successive points, from the smaller of both tails, and its relative rounding error."""
+    up = (log_up < log_down)[:-1]
+    first = jnp.where(up, log_up[:-1], log_down[1:])
+    second = jnp.where(up, log_up[1:], log_down[:-1])
+    some = second < first
+    first = jnp.where(some, first, 0.0)
+    last = some & jnp.isfinite(second)
+    gap = jnp.where(last, jnp.where(last, second, 0.0) - first, -800.0)
+    log_mass = jnp.where(some, first + log1mexp(gap), -jnp.inf)
+    ulps = _ULPS * jnp.finfo(log_up.dtype).eps * (1 - first)
+    return log_mass, jax.lax.stop_gradient(2 * ulps / jnp.where(some, -jnp.expm1(gap), 1.0))
+
+
+def upwards(found, spacing):
+    """log masses of an upper bound at the points, of what lies between the first and the last."""
+    share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
+    share = jnp.minimum(share + found.error / -jnp.expm1(-spacing), 1.0)
+    mass = found.log_mass + jnp.log1p(found.error)
+    return _at_points(mass + safe_log(1 - share), mass + safe_log(share))
+
+
+def downwards(found, spacing):
+    """(log masses of a lower bound at the points, log of what each cell lost to rounding, log of what fell below them)."""
+    mass = found.log_mass + jnp.log1p(-jnp.minimum(found.error, 1 - 1e-16))
+    log_excess, log_deficit = safe_log(-jnp.expm1(-found.rise)), safe_log(jnp.expm1(spacing - found.rise))
+    # half the logarithm of B_j+1/A_j, at the points between two cells
+    lean = 0.5 * (mass[1:] + log_excess[1:] - mass[:-1] - log_deficit[:-1])
+    joins = jnp.isfinite(lean) & (jnp.maximum(found.error[1:], found.error[:-1]) < 0.1)
+    lean = jnp.where(joins, jnp.clip(lean, -300.0, 300.0), 0.0)
+    up, down = _shares(mass, lean, joins)
+    none = jnp.zeros_like(mass[:1])
+    # a little less, and that little falls, for rounding may have flattered a cell's loss
+    slack = jnp.minimum(found.error / -jnp.expm1(-spacing), 1.0)
+    risen = jnp.concatenate([up, none]) * (1 - slack)
+    fallen = jnp.concatenate([none, down]) * slack
+    stays = jnp.maximum(1 - risen - fallen, 0.0) * (1 - 4 * jnp.finfo(spacing.dtype).eps)
+    low = _at_points(mass + safe_log(stays), mass + safe_log(risen))
+    low = low.at[-1].set(jnp.logaddexp(low[-1], safe_log(found.above)))
+    low = jnp.logaddexp(low, jnp.concatenate([mass[1:] + safe_log(fallen[1:]), jnp.full((2,), -jnp.inf, mass.dtype)]))
+    return low, found.log_mass + jnp.log(2 * found.error + 1e-15), mass[0] + safe_log(fallen[0])
+
+
+def _shares(mass, lean, joins):
+    """(v_j, u_j+1) for every point between two cells: with v_j + u_j <= 1, and nearly 1.
+
+    In terms of x = 2 w/sqrt(A B): the least squares of all P_j (1 - v_j - u_j), then scaled so that none is negative, and what is
+    left over matched once more, at every other point first, for two neighbouring points ask the same cell.
+    """
+    rise, fall = (jnp.where(joins, 0.5 * jnp.exp(sign * lean), 0.0) for sign in (1, -1))
+    none = jnp.zeros_like(lean[:1])
+    square = jnp.exp(jnp.clip(2 * (mass - jnp.max(mass)), -300.0, 0.0))
+    left, right = square[:-1], square[1:]
+    across = right[:-1] * fall[:-1] * rise[1:]
+    hold = 1e-9 * (left + right)
+    x = jax.lax.linalg.tridiagonal_solve(
+        jnp.concatenate([none, across]), left * rise**2 + right * fall**2 + hold,
+        jnp.concatenate([across, none]), (left * rise + right * fall + hold)[:, None])[:, 0]
+    x = jnp.where(joins & (x > 0), x, 0.0)
+    up, down = x * rise, x * fall
+
+    def taken():
+        return jnp.concatenate([up, none]) + jnp.concatenate([none, down])
+
+    scale = 1 / jnp.maximum(taken(), 1.0)
+    scale = jnp.minimum(scale[1:], scale[:-1])
+    up, down = up * scale, down * scale
+    ratio = jnp.exp(2 * lean)  # v_j = ratio u_j+1
+    odd = jnp.arange(up.size) % 2 == 1
+    for turn in (odd, ~odd):
+        left = jnp.maximum(1 - taken(), 0.0)
+        more = jnp.where(joins & turn, jnp.minimum(left[:-1] / ratio, left[1:]), 0.0)
+        up, down = up + more * ratio, down + more
+    return up, down
+
+
+def between(found, spacing, weight):
+    """Masses of an estimate at the points, relative to `weight`: the logs, at the points, of what a mass of 1 counts."""
+    share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
+    law = jnp.exp(_at_points(found.log_mass + safe_log(1 - share), found.log_mass + safe_log(share)) + weight)
+    base = found.log_mass + weight[:-1]  # at the lower end of each cell
+    step = weight[1:] - weight[:-1]
+    take = share * (1 - share) / 3 * jnp.exp(base)  # V/(2 h^2) of the cell
+    rise = jnp.exp(step)  # a mass one point higher counts this much more
+    shrink = jnp.exp(-spacing)
+    padded = jnp.pad(law, 1)
+    padded = padded.at[:-3].add(-0.5 * shrink * take / rise)
+    padded = padded.at[1:-2].add(0.5 * take)
+    padded = padded.at[2:-1].add(0.5 * shrink * take * rise)
+    padded = padded.at[3:].add(-0.5 * take * rise**2)
+    return padded[1:-1]
+
+
+def _at_points(log_low, log_high):
+    """The sum at each point of what its two cells put there."""
+    none = jnp.full((1,), -jnp.inf, log_low.dtype)
+    return jnp.logaddexp(jnp.concatenate([log_low, none]), jnp.concatenate([none, log_high]))
+
+
+def safe_log(value):
+    """log with log 0 = -inf and, there, a zero gradient."""
+    positive = value > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, value, 1.0)), -jnp.inf)
