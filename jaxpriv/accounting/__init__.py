@@ -2,5 +2,6 @@
 
 from jaxpriv.accounting.calibrate import calibrate
 from jaxpriv.accounting.composition import compose
+from jaxpriv.accounting.renyi import renyi_divergence, renyi_epsilon
 
-__all__ = ["calibrate", "compose"]
+__all__ = ["calibrate", "compose", "renyi_divergence", "renyi_epsilon"]

@@ -191,6 +191,14 @@ def steps(experiment, n):
     return Composed(tuple(_joined([term]) for term in _terms(experiment, None))).compose(n)
 
 
+def directions(experiment):
+    """The terms of every direction that an experiment stands for: its own, or both of each member of a symmetric one."""
+    if isinstance(experiment, Symmetric):
+        both = [one for member in experiment.members for one in (member, member.reversed())]
+        return [terms for one in both for terms in directions(one)]
+    return [tuple(_joined([term]) for term in _terms(experiment, None))]
+
+
 def _terms(experiment, axis):
     """The steps of an experiment, with members along the last axis."""
     if isinstance(experiment, Composed):
@@ -202,8 +210,8 @@ def _terms(experiment, axis):
     if isinstance(forward, Subsampled) and isinstance(forward.base, NormalShift):
         mu, rate, count = _members(axis, forward.base.mu, forward.rate)
         return [Term(SubsampledGaussianTransform(mu, rate, np.full(count.shape, isinstance(experiment, Reversed))), count)]
-    known = "Gaussian noise, sub-sampled or not, and compositions of it"
-    raise ValueError(f"compose() knows {known}; got {type(forward).__name__}")
+    known = "Gaussian noise, sub-sampled or not, and its compositions"
+    raise ValueError(f"privacy-loss transforms are known of {known}; got {type(forward).__name__}")
 
 
 def _members(axis, *parameters):
