@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from rich.console import Console
 from rich.progress import Progress
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, Domain, check_domain
@@ -44,12 +45,12 @@ def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=mat
         largest: the bound of the parameters: 1 for sampling rates.
         optimizer: an `optax.GradientTransformation` for the logs of the parameters; Adam from a rate of 0.1 down to 0 if None.
         iterations: how many steps it takes, of about two gradients of the composition each; 0 only scales `start`.
-        progress: show a bar.
+        progress: show a bar on a terminal.
 
     Returns: the best `Schedule` that was seen, in float64 NumPy arrays. A local optimum, if the steps were enough.
     Guarantee: `delta_bounds[1] <= delta` at the returned parameters, against both directions (`symmetric()`); evaluated
         there before returning.
-    Raises: ValueError for values outside their range, and if no scale of `start` spends the budget.
+    Raises: ValueError for values outside their range, if no scale of `start` spends the budget, and if the optimizer diverges.
     Source: implicit differentiation of the constraint, derived in this module.
 
         >>> import jax.numpy as jnp, jaxpriv
@@ -71,7 +72,8 @@ def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=mat
         state = optimizer.init(logs)
         value, rise = problem.worth(logs)
         history, best = [float(value)], (float(value), logs)
-        with Progress(disable=not progress, transient=True) as bar:
+        console = Console()
+        with Progress(console=console, disable=not (progress and console.is_terminal), transient=True) as bar:
             for _ in bar.track(range(iterations), description="schedule"):
                 change, state = optimizer.update(_along_budget(rise, slopes), state, logs)
                 logs, slopes = problem.on_budget(optax.apply_updates(logs, change))
