@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from jaxpriv import accounting, worst_case
+from jaxpriv.tradeoff import Curve
+from jaxpriv.tradeoff.envelope import Symmetric
 from tests.accounting import test_limits, test_renyi, test_schedule
 
 
@@ -48,6 +50,16 @@ def check_optimum():
 
 def check_budget():
     test_schedule.test_the_budget_holds()
+
+
+def of_adding(true):
+    """Of a symmetric curve the direction that is the smaller one here."""
+
+    def wrong(curve, order):
+        symmetric = isinstance(curve.experiment, Symmetric)
+        return true(Curve(curve.experiment.members[0].reversed()) if symmetric else curve, order)
+
+    return wrong
 
 
 def best_of_integers(true):
@@ -93,11 +105,7 @@ SLIPS = {
     "order off by 1e-6": Slip("renyi_divergence", lambda true: lambda c, a: true(c, np.asarray(a) + 1e-6), check_integral),
     "divergence in reverse": Slip("renyi_divergence", lambda true: lambda c, a: true(c.reversed(), a), check_integral),
     "log M, not divided": Slip("renyi_divergence", lambda true: lambda c, a: true(c, a) * (np.asarray(a) - 1), check_integral),
-    "the smaller direction": Slip(
-        "renyi_divergence",
-        lambda true: lambda c, a: jnp.minimum(true(c, a), true(c.reversed(), a)) if c is c.symmetric() else true(c, a),
-        check_sum,
-    ),
+    "the smaller direction": Slip("renyi_divergence", of_adding, check_sum),
     "integer orders": Slip("renyi_epsilon", best_of_integers, check_minimum),
     "the loose conversion": Slip("renyi_epsilon", without_the_last_terms, check_minimum),
     "epsilon below": Slip("renyi_epsilon", lambda true: lambda c, d: true(c, d) * (1 - 1e-8), check_minimum),
