@@ -2,5 +2,8 @@
 
 from jaxpriv.accounting.calibrate import calibrate
 from jaxpriv.accounting.composition import compose
+from jaxpriv.accounting.limits import gaussian_limit
+from jaxpriv.accounting.renyi import renyi_divergence, renyi_epsilon
+from jaxpriv.accounting.schedule import Schedule, optimise_schedule
 
-__all__ = ["calibrate", "compose"]
+__all__ = ["Schedule", "calibrate", "compose", "gaussian_limit", "optimise_schedule", "renyi_divergence", "renyi_epsilon"]

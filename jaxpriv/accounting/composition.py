@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._checks import is_traced
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import inversion
 from jaxpriv.accounting.grid import Step
@@ -186,10 +187,10 @@ def compose(*curves, axis=None):
             raise ValueError("compose() got symmetric curves among curves of one direction; call symmetric() on all of them")
         inner = [Curve(e.members[0]) if s else Curve(e) for s, e in zip(symmetric, experiments)]
         return compose(*inner, axis=axis).symmetric()
-    pieces = [piece for experiment in _added(experiments, axis) for piece in _pieces(experiment, axis)]
-    if len(pieces) == 1 and isinstance(pieces[0], Step) and axis is None:
-        return Curve(steps(experiments[0], 1.0)) if len(experiments) == 1 else _seen(pieces)
-    return _seen(pieces)
+    added = _added(experiments, axis)
+    if len(added) == 1 and added[0][1] is None:
+        return Curve(added[0][0])
+    return _seen([piece for experiment in added for piece in _pieces(*experiment)])
 
 
 def _seen(pieces):
@@ -209,19 +210,29 @@ def steps(experiment, n):
     return _seen(_pieces(experiment, None)).experiment.compose(n)
 
 
+def directions(experiment):
+    """The terms of every direction that an experiment stands for: its own, or both of each member of a symmetric one."""
+    if isinstance(experiment, Symmetric):
+        both = [one for member in experiment.members for one in (member, member.reversed())]
+        return [terms for one in both for terms in directions(one)]
+    pieces = _pieces(experiment, None)
+    if any(isinstance(piece, Step) for piece in pieces):
+        known = "Gaussian noise, sub-sampled or not, and its compositions"
+        raise ValueError(f"privacy-loss transforms are known of {known}; got {type(experiment).__name__}")
+    return [_grouped(pieces)]
+
+
 def _added(experiments, axis):
-    """Relaxed Gaussian releases as one: their noncentralities add up."""
+    """[(experiment, axis of its steps)], relaxed Gaussian releases as one: their noncentralities add up."""
     relaxed = [e for e in experiments if isinstance(e, ChiSquareShift)]
-    if len(relaxed) < 2 and axis is None:
-        return experiments
+    others = [(e, axis) for e in experiments if not isinstance(e, ChiSquareShift)]
     if not relaxed:
-        return experiments
-    dims = {str(e.df) for e in relaxed}
-    if len(dims) > 1:
+        return others
+    dims = {np.asarray(e.df).tobytes() if not is_traced(e.df) else id(e.df) for e in relaxed}
+    if len(dims) > 1 or (axis == -1 and any(np.ndim(e.df) for e in relaxed)):
         raise ValueError("compose() got relaxed Gaussian releases of different dim; the adversary who adds them up needs one dim")
     signals = [jnp.sum(e.nc, -1) if axis == -1 else e.nc for e in relaxed]
-    one = ChiSquareShift(relaxed[0].df, sum(signals[1:], signals[0]))
-    return [e for e in experiments if not isinstance(e, ChiSquareShift)] + [one]
+    return [*others, (ChiSquareShift(relaxed[0].df, sum(signals[1:], signals[0])), None)]
 
 
 def _pieces(experiment, axis):

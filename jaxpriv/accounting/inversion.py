@@ -93,7 +93,14 @@ def cumulants(terms, c):
 
 def loss_bound(terms):
     """The largest total loss."""
-    bounds = [jnp.sum(jnp.where(term.count > 0, term.count * term.transform.loss_bound(), 0.0), -1) for term in terms]
+
+    def of_term(term):
+        # infinite times a count has no derivative, and would spoil those of what was chosen instead
+        each = term.transform.loss_bound()
+        finite = term.count * jnp.where(each < jnp.inf, each, 0.0)
+        return jnp.sum(jnp.where(term.count > 0, jnp.where(each < jnp.inf, finite, jnp.inf), 0.0), -1)
+
+    bounds = [of_term(term) for term in terms]
     return sum(bounds[1:], bounds[0])
 
 
