@@ -222,14 +222,21 @@ def _calibrate(arguments):
     _show(certificate, arguments.json)
 
 
+def _wanted(arguments):
+    """The configurations of a sweep."""
+    from jaxpriv.report.grid import configurations
+
+    names = ("noise_multiplier", "sampling_rate", "steps", "dataset_size", "batch_size", "epochs")
+    return configurations(_settings(arguments, names), arguments.log)
+
+
 def _sweep(arguments):
-    from jaxpriv.report import grid
+    from jaxpriv.report.grid import take_up
 
     if arguments.dim is not None and not arguments.relaxed:
         raise ValueError("--dim goes with --relaxed")
-    names = ("noise_multiplier", "sampling_rate", "steps", "dataset_size", "batch_size", "epochs")
-    wanted = grid.configurations(_settings(arguments, names), arguments.log)
-    dim = (arguments.dim or 1) if arguments.relaxed else None
+    wanted = _wanted(arguments)
+    dim = (1 if arguments.dim is None else arguments.dim) if arguments.relaxed else None
     _configure_jax(run_once=False)
     from jaxpriv.report.sweep import check, sweep
 
@@ -238,7 +245,7 @@ def _sweep(arguments):
     with contextlib.ExitStack() as stack:
         out, done = sys.stdout, set()
         if arguments.out is not None:
-            done = grid.take_up(Path(arguments.out), arguments.delta, dim)
+            done = take_up(Path(arguments.out), arguments.delta, dim)
             out = stack.enter_context(open(arguments.out, "a"))
         missing = [configuration for configuration in wanted if configuration not in done]
         noises, rates, steps = _columns(missing)

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from jaxpriv.report.certificate import directly, epsilon_bounds
+from jaxpriv.report.table import rounded_up
 
 try:
     from matplotlib.figure import Figure
@@ -52,12 +53,12 @@ def draw(mechanism, delta, path, run=directly):
 def _draw_stages(axes, delta, names, counts, uppers):
     """uppers: (adversaries, stages)."""
     for name, colour, spent in zip(names, _COLOURS, uppers):
-        axes.plot(counts, spent, label=name, color=colour)
+        axes.plot(counts, spent, ".-", label=name, color=colour)
         axes.plot(counts[-1:], spent[-1:], "o", color=colour, clip_on=False)
-        axes.annotate(f"{spent[-1]:.4g}", (counts[-1], spent[-1]), (-6, 6), textcoords="offset points", ha="right", color=colour)
+        total = rounded_up(spent[-1])
+        axes.annotate(total, (counts[-1], spent[-1]), (-8, 7), textcoords="offset points", ha="right", color=colour)
     axes.set(xlabel="steps", ylabel=f"ε at δ = {delta:g}", title="Privacy spent")
-    axes.set(xlim=(0, counts[-1]), ylim=(0, None))
-    axes.margins(y=0.15)
+    axes.set(xlim=(0, counts[-1]), ylim=(0, 1.2 * np.max(uppers)))
 
 
 def _profile(curve, epsilons):
