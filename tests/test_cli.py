@@ -128,7 +128,8 @@ def test_dp_sgd(environment, tmp_path):
     header = (tmp_path / "certificate.png").read_bytes()[:24]
     assert int.from_bytes(header[16:20]) > 3 * int.from_bytes(header[20:24])
 
-    (tmp_path / "a.toml").write_text("[dp_sgd]\ndataset_size = 10_000\nbatch_size = 100\nepochs = 3\ndim = 2\nnoise_multiplier = 1\n")
+    settings = "dataset_size = 10_000\nbatch_size = 100\nepochs = 3\ndim = 2\nnoise_multiplier = 1\n"
+    (tmp_path / "a.toml").write_text(f"[dp_sgd]\n{settings}")
     by_file = run(environment, "certify", tmp_path / "a.toml")
     assert by_file.returncode == 0, by_file.stderr
     low, high = (float(number) for number in re.search(r"\[([\d.]+), ([\d.]+)\]", by_file.stdout).groups())
@@ -266,7 +267,7 @@ BAD = {
     "sweep --noise-multiplier 0:1:3 --sampling-rate 0.1 --steps 10": "noise_multiplier = 0.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1,2 --steps 10": "sampling_rate = 2.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 1.5": "steps = 1.5 is not a whole number",
-    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 0": "steps = 0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 0": "steps = 0.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --delta 0": "delta = 0.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --dim 3": "--dim goes with --relaxed",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --relaxed --dim 0": "dim = 0",

@@ -14,7 +14,7 @@ MECHANISM = DpSgd(dataset_size=10_000, batch_size=100, epochs=5, noise_multiplie
 
 @pytest.mark.parametrize(
     ("dataset_size", "batch_size", "epochs", "steps"),
-    [(1000, 10, 1, 100), (1000, 10, 1.1, 110), (1000, 7, 1, 143), (1000, 1000, 0.3, 1), (3, 0.1, 0.1, 3), (60_000, 256, 20, 4688)],
+    [(1000, 10, 1, 100), (1000, 10, 1.1, 110), (1000, 7, 1, 143), (1000, 1000, 0.3, 1), (3, 0.1, 0.1, 3), (60000, 256, 20, 4688)],
 )
 def test_steps(dataset_size, batch_size, epochs, steps):
     """Rounded up, of the decimal numbers as written: in binary 1.1 epochs of 100 batches are a little more than 110."""
