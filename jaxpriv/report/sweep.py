@@ -24,7 +24,7 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
 
     Returns: a generator of {"noise_multiplier", "sampling_rate", "steps", "delta", "epsilon_lower", "epsilon_upper",
         "advantage_upper", "gdp_mu"} with the worst case's numbers, and with `relaxed_dim` "relaxed": {"dim", the same
-        numbers}. An upper bound that could not be certified is inf.
+        numbers}. None stands for an upper bound that could not be certified.
     Guarantee: "epsilon_upper", "advantage_upper" and the worst case's "gdp_mu" bound the exact values, in float64.
     Raises: ValueError for values outside their range, ArithmeticError if a number came out as NaN.
 
