@@ -27,10 +27,6 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
         numbers}. None stands for an upper bound that could not be certified.
     Guarantee: "epsilon_upper", "advantage_upper" and the worst case's "gdp_mu" bound the exact values, in float64.
     Raises: ValueError for values outside their range, ArithmeticError if a number came out as NaN.
-
-        >>> (row,) = sweep([1.0], [0.01], [1000])
-        >>> print(f"{row['epsilon_upper']:.3f}")
-        1.829
     """
     check(noise_multipliers, sampling_rates, steps, delta, relaxed_dim)
     columns = [np.asarray(values, float) for values in (noise_multipliers, sampling_rates, steps)]
