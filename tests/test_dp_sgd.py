@@ -47,6 +47,7 @@ def test_certificate():
     assert "does not add releases up" in weak["assumption"]
 
 
+@pytest.mark.slow
 def test_calibrated():
     """The upper bound holds at the noise found and fails a little below it."""
     mechanism = DpSgd.calibrated(2.0, 1e-5, dataset_size=10_000, batch_size=100, epochs=5)
