@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 LINES = {
     "gaussian, dim 30": ["--sensitivity", "1", "--std", "2", "--dim", "30"],
     "laplace": ["--noise", "laplace", "--sensitivity", "1", "--scale", "2"],
+    "dp-sgd": ["--dataset-size", "50000", "--batch-size", "500", "--epochs", "10", "--noise-multiplier", "1"],
 }
 
 

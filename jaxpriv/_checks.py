@@ -50,6 +50,13 @@ def check_domain(name, value, domain):
         raise ValueError(f"{name} = {worst} is outside its range {domain.text}")
 
 
+def check_number(name, value, domain):
+    """`check_domain` for what people enter, where NaN is an error too."""
+    check_domain(name, value, domain)
+    if np.any(np.isnan(value)):
+        raise ValueError(f"{name} = {value} is outside its range {domain.text}")
+
+
 def as_parameter(name, value, domain):
     """A checked parameter: a Python float, or an array of its own dtype; traced values outside the domain become NaN.
 

@@ -1,17 +1,18 @@
-"""The command line: `jaxpriv certify` and `jaxpriv calibrate`."""
+"""The command line: `jaxpriv certify`, `jaxpriv calibrate` and `jaxpriv sweep`."""
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import sys
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 _CERTIFY_EXAMPLE = """\
-example:
+examples:
   jaxpriv certify --noise gaussian --sensitivity 1 --std 2 --dim 10 --delta 1e-5
+  jaxpriv certify --dataset-size 50000 --batch-size 500 --epochs 10 --noise-multiplier 1 --delta 1e-5
 
 a TOML file instead of flags:
   [mechanism]
@@ -22,6 +23,14 @@ a TOML file instead of flags:
   dim = 10
   [certificate]
   delta = 1e-5
+
+or, for DP-SGD, in place of [mechanism]:
+  [dp_sgd]
+  dataset_size = 50000
+  batch_size = 500         # expected: Poisson sampling
+  epochs = 10
+  noise_multiplier = 1.0   # or `epsilon`: the noise is calibrated
+  dim = 1
 """
 _CALIBRATE_EXAMPLE = """\
 example:
@@ -43,13 +52,24 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
+_SWEEP_EXAMPLE = """\
+examples:
+  jaxpriv sweep --noise-multiplier 0.6:2.0:100 --sampling-rate 0.01 --steps 1000,10000 --out sweep.jsonl
+  jaxpriv sweep --noise-multiplier 1 --dataset-size 50000 --batch-size 250,500,1000 --epochs 10
+
+values: one number, a list a,b,c, or a range start:stop:count (with --log in equal ratios); all combinations are computed
+an --out file that is there is taken up: what it has is left out
+"""
+
+
 def _parser():
     parser = _Parser(prog="jaxpriv", description="Privacy accountant: worst case and realistic case side by side.")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
     raw = argparse.RawDescriptionHelpFormatter
     certify = commands.add_parser("certify", help="certificate of a mechanism", epilog=_CERTIFY_EXAMPLE, formatter_class=raw)
-    certify.add_argument("config", nargs="?", help="TOML file with a [mechanism] table (instead of the flags below)")
+    certify.add_argument("config", nargs="?", help="TOML file with a [mechanism] or [dp_sgd] table (instead of flags)")
     _add_mechanism(certify)
+    _add_dp_sgd(certify)
     certify.add_argument("--delta", type=float, help="delta of the (epsilon, delta) statement (default 1e-5)")
     certify.add_argument("--json", action="store_true", help="print JSON instead of a table")
     certify.add_argument("--out", metavar="DIR", help="also write certificate.json and certificate.png there")
@@ -60,6 +80,17 @@ def _parser():
     for name in ("epsilon", "delta", "advantage", "mu", "fpr", "tpr"):
         calibrate.add_argument(f"--{name}", type=float)
     calibrate.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    sweep = commands.add_parser("sweep", help="DP-SGD over ranges", epilog=_SWEEP_EXAMPLE, formatter_class=raw)
+    for name, text in (("noise-multiplier", "noise standard deviation over the clipping norm"),
+                       ("sampling-rate", "probability that a record takes part in a step"), ("steps", "number of steps"),
+                       ("dataset-size", "number of records; with --batch-size and --epochs instead of rate and steps"),
+                       ("batch-size", "expected number of records in a batch"), ("epochs", "passes over the data")):
+        sweep.add_argument(f"--{name}", metavar="VALUES", help=text)
+    sweep.add_argument("--log", action="store_true", help="ranges in equal ratios")
+    sweep.add_argument("--delta", type=float, default=1e-5, help="delta of the (epsilon, delta) statement (default 1e-5)")
+    sweep.add_argument("--relaxed", action="store_true", help="also the numbers of the relaxed adversary")
+    sweep.add_argument("--dim", type=int, help="dimension of the gradient, for the relaxed adversary (default 1)")
+    sweep.add_argument("--out", metavar="FILE", help="write JSON lines there instead of to stdout")
     return parser
 
 
@@ -73,30 +104,66 @@ def _add_mechanism(parser, noise_scale=True):
     parser.add_argument("--dim", type=int, help="dimension that a record can move (default 1)")
 
 
-def _settings(arguments):
-    names = ("noise", "sensitivity", "std", "scale", "releases", "dim")
+def _add_dp_sgd(parser):
+    group = parser.add_argument_group("DP-SGD", "Poisson sampling at rate batch size/dataset size; add/remove one record")
+    group.add_argument("--dataset-size", type=int, help="number of records")
+    group.add_argument("--batch-size", type=float, help="expected number of records in a batch")
+    group.add_argument("--epochs", type=float, help="passes over the data")
+    group.add_argument("--noise-multiplier", type=float, help="noise standard deviation over the clipping norm")
+    group.add_argument("--epsilon", type=float, help="instead of --noise-multiplier: the noise that meets (epsilon, delta)")
+
+
+_MECHANISM_FLAGS = ("noise", "sensitivity", "std", "scale", "releases", "dim")
+_DP_SGD_FLAGS = ("dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon")
+
+
+def _settings(arguments, names=_MECHANISM_FLAGS):
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None}
+
+
+def _flag(name):
+    return "--" + name.replace("_", "-")
+
+
+def _described(arguments):
+    """("mechanism" or "dp_sgd", its settings, delta), from flags or from a file."""
+    from jaxpriv.report.config import read_toml
+
+    settings, dp_sgd, delta = _settings(arguments), _settings(arguments, _DP_SGD_FLAGS), arguments.delta
+    given = [*settings, *dp_sgd]
+    if arguments.config is not None:
+        if given:
+            raise ValueError(f"give either a TOML file or flags, not both ({_flag(given[0])})")
+        table, settings, file_delta = read_toml(arguments.config)
+        delta = file_delta if delta is None else delta
+    else:
+        table = "dp_sgd" if dp_sgd else "mechanism"
+        other = [name for name in settings if name != "dim"]
+        if dp_sgd and other:
+            raise ValueError(f"{_flag(other[0])} does not go with DP-SGD ({_flag(next(iter(dp_sgd)))})")
+        settings |= dp_sgd
+    return table, settings, 1e-5 if delta is None else delta
 
 
 def _cache():
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxpriv"
 
 
-def _certificate(mechanism, delta):
-    from jaxpriv.report import certify, programs
+def _run(jobs):
+    from jaxpriv.report import programs
 
-    return certify(mechanism, delta, partial(programs.run, _cache() / "programs"))
+    return programs.run(_cache() / "programs", jobs)
 
 
-def _configure_jax():
-    """float64; programs compiled fast, for they run once on a few numbers; and kept between calls."""
+def _configure_jax(run_once=True):
+    """float64; programs kept between calls; where they run once on a few numbers, in closed form, compiled fast."""
     flags = os.environ.get("XLA_FLAGS", "")
-    if version("jaxlib").startswith(_FUSION_EMITTERS_FLAG_IN) and "fusion_emitters" not in flags:
+    if run_once and version("jaxlib").startswith(_FUSION_EMITTERS_FLAG_IN) and "fusion_emitters" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_use_fusion_emitters=false"  # three times slower to compile than without
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", run_once)
     if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(_cache() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -104,29 +171,23 @@ def _configure_jax():
 
 
 def _certify(arguments):
-    from jaxpriv.report.config import mechanism_from, read_toml
-
-    flags = _settings(arguments)
-    delta = arguments.delta
-    if arguments.config is not None:
-        if flags:
-            raise ValueError(f"give either a TOML file or flags, not both (--{next(iter(flags))})")
-        flags, file_delta = read_toml(arguments.config)
-        delta = file_delta if delta is None else delta
-    mechanism = mechanism_from(flags)
     if arguments.out is not None:
         from jaxpriv.report.plots import draw  # what is missing shows before the work
 
+    table, settings, delta = _described(arguments)
+    _configure_jax(run_once=table == "mechanism")  # the loops of compositions take seven times longer if compiled fast
+    from jaxpriv.report import certify
+    from jaxpriv.report.config import dp_sgd_from, mechanism_from
+
+    mechanism = dp_sgd_from(settings, delta) if table == "dp_sgd" else mechanism_from(settings)
+    if arguments.out is not None:
         folder = Path(arguments.out)
         folder.mkdir(parents=True, exist_ok=True)
-
-    _configure_jax()
-    delta = 1e-5 if delta is None else delta
-    certificate = _certificate(mechanism, delta)
+    certificate = certify(mechanism, delta, _run)
     _show(certificate, arguments.json)
     if arguments.out is not None:
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
-        draw(mechanism, delta, folder / "certificate.png")
+        draw(mechanism, delta, folder / "certificate.png", _run)
         print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr)
 
 
@@ -141,6 +202,7 @@ def _calibrate(arguments):
 
     _configure_jax()
     from jaxpriv import calibrate
+    from jaxpriv.report import certify
 
     def make_curve(noise):
         rows = mechanism_from({**settings, key: noise * unit.sensitivities[0]}).adversaries()
@@ -151,13 +213,55 @@ def _calibrate(arguments):
     delta = arguments.delta if arguments.delta is not None and arguments.delta < 1 else 1e-5
     certificate = {"calibrated": {key: noise, "adversary": arguments.adversary,
                                   "target": {k: v for k, v in targets.items() if v is not None}},
-                   **_certificate(mechanism, delta)}
+                   **certify(mechanism, delta, _run)}
     if not arguments.json:
         from jaxpriv.report.table import rounded_up
 
         wanted = ", ".join(f"{k} = {v:g}" for k, v in certificate["calibrated"]["target"].items())
         print(f"{key} = {rounded_up(noise, 8)} meets {wanted} against the {arguments.adversary} adversary.")
     _show(certificate, arguments.json)
+
+
+def _wanted(arguments):
+    """The configurations of a sweep."""
+    from jaxpriv.report.grid import configurations
+
+    names = ("noise_multiplier", "sampling_rate", "steps", "dataset_size", "batch_size", "epochs")
+    return configurations(_settings(arguments, names), arguments.log)
+
+
+def _sweep(arguments):
+    from jaxpriv.report.grid import take_up
+
+    if arguments.dim is not None and not arguments.relaxed:
+        raise ValueError("--dim goes with --relaxed")
+    wanted = _wanted(arguments)
+    dim = (1 if arguments.dim is None else arguments.dim) if arguments.relaxed else None
+    _configure_jax(run_once=False)
+    from jaxpriv.report.sweep import check, sweep
+
+    noises, rates, steps = _columns(wanted)
+    check(noises, rates, steps, arguments.delta, dim)
+    with contextlib.ExitStack() as stack:
+        out, done = sys.stdout, set()
+        if arguments.out is not None:
+            done = take_up(Path(arguments.out), arguments.delta, dim)
+            out = stack.enter_context(open(arguments.out, "a"))
+        missing = [configuration for configuration in wanted if configuration not in done]
+        noises, rates, steps = _columns(missing)
+        for row in _with_progress(sweep(noises, rates, steps, arguments.delta, dim), len(missing)):
+            print(json.dumps(row), file=out, flush=True)
+
+
+def _columns(configurations):
+    return [[row[i] for row in configurations] for i in range(3)]
+
+
+def _with_progress(rows, total):
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(rows, "configurations", total, console=Console(stderr=True), disable=not sys.stderr.isatty())
 
 
 def _show(certificate, as_json):
@@ -175,7 +279,7 @@ def main(argv=None):
     """Run the command line; returns the exit code: 0, or 2 for bad input (one line on stderr)."""
     try:
         arguments = _parser().parse_args(argv)
-        {"certify": _certify, "calibrate": _calibrate}[arguments.command](arguments)
+        {"certify": _certify, "calibrate": _calibrate, "sweep": _sweep}[arguments.command](arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,8 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import jaxpriv
 from jaxpriv import cli
 from jaxpriv.report import Mechanism, certify
 
@@ -82,7 +84,7 @@ def test_example_of_the_help_page_can_be_pasted(environment, name):
 @pytest.mark.slow
 def test_configuration_of_the_help_page_can_be_pasted(environment, tmp_path):
     """The TOML text equals the flags above it."""
-    text = cli._CERTIFY_EXAMPLE.split("a TOML file instead of flags:\n")[1]
+    text = cli._CERTIFY_EXAMPLE.split("a TOML file instead of flags:\n")[1].split("\nor, for DP-SGD")[0]
     (tmp_path / "config.toml").write_text(text)
     by_file = run(environment, "certify", tmp_path / "config.toml", "--json")
     flags = shlex.split(re.search(r"^ +(jaxpriv .*)$", cli._CERTIFY_EXAMPLE, re.M)[1])[1:]
@@ -107,6 +109,84 @@ def test_calibrate_meets_the_target(environment, adversary):
     row = certificate["adversaries"][0 if adversary == "worst-case" else -1]
     assert 0.5 - 1e-6 < row["epsilon"] <= 0.5 + 1e-12
     assert certificate["calibrated"]["scale"] == certificate["mechanism"]["scales"][0]
+
+
+DP_SGD = ["--dataset-size", 10_000, "--batch-size", 100, "--epochs", 3, "--dim", 2]
+
+
+@pytest.mark.slow
+def test_dp_sgd(environment, tmp_path):
+    """By flags and by a file; the table shows the bracket; three panels."""
+    by_flags = run(environment, "certify", *DP_SGD, "--noise-multiplier", 1, "--json", "--out", tmp_path)
+    assert by_flags.returncode == 0, by_flags.stderr
+    certificate = json.loads(by_flags.stdout)
+    worst, weak = certificate["adversaries"]
+    want = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 300.0).symmetric().epsilon_bounds(1e-5)
+    np.testing.assert_allclose((worst["epsilon_lower"], worst["epsilon"]), want, rtol=1e-9)
+    assert weak["adversary"] == "relaxed, dim 2"
+    assert certificate["mechanism"]["steps"] == 300
+    assert certificate == json.loads((tmp_path / "certificate.json").read_text())
+    header = (tmp_path / "certificate.png").read_bytes()[:24]
+    assert int.from_bytes(header[16:20]) > 3 * int.from_bytes(header[20:24])
+
+    settings = "dataset_size = 10_000\nbatch_size = 100\nepochs = 3\ndim = 2\nnoise_multiplier = 1\n"
+    (tmp_path / "a.toml").write_text(f"[dp_sgd]\n{settings}")
+    by_file = run(environment, "certify", tmp_path / "a.toml")
+    assert by_file.returncode == 0, by_file.stderr
+    low, high = (float(number) for number in re.search(r"\[([\d.]+), ([\d.]+)\]", by_file.stdout).groups())
+    assert low <= worst["epsilon_lower"] <= worst["epsilon"] <= high < low * 1.002
+    text = " ".join(by_file.stdout.split())
+    assert "300 steps" in text
+    assert "Poisson: every record takes part in a step with probability 0.01" in text
+    assert "add/remove one record" in text
+
+
+@pytest.mark.slow
+def test_dp_sgd_calibrates_the_noise(environment):
+    done = run(environment, "certify", *DP_SGD, "--epsilon", 2, "--delta", "1e-6", "--json")
+    assert done.returncode == 0, done.stderr
+    certificate = json.loads(done.stdout)
+    assert 2 - 1e-6 < certificate["adversaries"][0]["epsilon"] <= 2 + 1e-12
+    assert 0.5 < certificate["mechanism"]["noise_multiplier"] < 1.0
+
+
+SWEEP = ["sweep", "--noise-multiplier", "0.8:1.2:3", "--sampling-rate", "0.01", "--steps", "500,1000"]
+
+
+@pytest.mark.slow
+def test_sweep_prints_lines_and_is_taken_up(environment, tmp_path):
+    """Of six lines three and a half are left by an interrupted run; then the file is what it was."""
+    whole = run(environment, *SWEEP, "--out", tmp_path / "whole.jsonl")
+    assert whole.returncode == 0, whole.stderr
+    assert whole.stdout == whole.stderr == ""
+    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    rows = [json.loads(line) for line in lines]
+    assert [(row["noise_multiplier"], row["steps"]) for row in rows] == [(s, t) for s in (0.8, 1.0, 1.2) for t in (500, 1000)]
+    want = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000.0).symmetric().epsilon_bounds(1e-5)
+    np.testing.assert_allclose((rows[3]["epsilon_lower"], rows[3]["epsilon_upper"]), want, rtol=1e-9)
+
+    cut = tmp_path / "cut.jsonl"
+    kept = "".join(lines[:3])
+    cut.write_text(kept + lines[3][:20])
+    assert run(environment, *SWEEP, "--out", cut).returncode == 0
+    assert cut.read_text().startswith(kept)
+    for got, row in zip(map(json.loads, cut.read_text().splitlines()), rows, strict=True):
+        assert got == pytest.approx(row, rel=1e-12)
+    again = cut.read_text()
+    assert run(environment, *SWEEP, "--out", cut).returncode == 0
+    assert cut.read_text() == again
+
+
+def test_commands_of_the_readme_are_understood(monkeypatch):
+    """Every command line in README parses, with values that are accepted."""
+    lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
+    assert {line.split()[0] for line in lines} == {"certify", "sweep"}
+    for line in lines:
+        arguments = cli._parser().parse_args(shlex.split(line))
+        if arguments.command == "sweep":
+            assert cli._wanted(arguments)
+        else:
+            assert cli._described(arguments)
 
 
 def test_interrupt_ends_with_one_line(environment, tmp_path):
@@ -163,6 +243,38 @@ BAD = {
     "certify {text}": "std = 'two'",
     "certify {list}": "noise scales",
     "certify {delta}": "unknown setting 'dleta'",
+    "certify {both}": "both [mechanism] and [dp_sgd]",
+    "certify {neither}": "[mechanism] table is missing",
+    "certify {sgd}": "unknown setting 'batchsize'",
+    "certify {sgd} --epochs 2": "not both (--epochs)",
+    "certify --dataset-size 100": "batch_size is missing",
+    "certify --dataset-size 100 --batch-size 10": "epochs is missing",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1": "either noise_multiplier or epsilon",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --epsilon 1": "not both",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --std 2": "--std does not go with DP-SGD",
+    "certify --sensitivity 1 --std 2 --epsilon 1": "--sensitivity does not go with DP-SGD (--epsilon)",
+    "certify --dataset-size 100 --batch-size 101 --epochs 1 --noise-multiplier 1": "batch_size = 101",
+    "certify --dataset-size 1e5 --batch-size 10 --epochs 1 --noise-multiplier 1": "invalid int value",
+    "certify --dataset-size 100 --batch-size 10 --epochs 0 --noise-multiplier 1": "epochs = 0",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier -1": "noise_multiplier = -1",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --epsilon -1": "epsilon = -1",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --delta 2": "delta = 2",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --dim 0": "dim = 0",
+    "sweep": "noise_multiplier is missing",
+    "sweep --noise-multiplier 1": "sampling_rate is missing",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1": "steps is missing",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --epochs 2": "sampling_rate does not go with epochs",
+    "sweep --noise-multiplier 1:2 --sampling-rate 0.1 --steps 10": "noise_multiplier = '1:2' is not",
+    "sweep --noise-multiplier 0:1:3 --sampling-rate 0.1 --steps 10": "noise_multiplier = 0.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1,2 --steps 10": "sampling_rate = 2.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 1.5": "steps = 1.5 is not a whole number",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 0": "steps = 0.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --delta 0": "delta = 0.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --dim 3": "--dim goes with --relaxed",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --relaxed --dim 0": "dim = 0",
+    "sweep --noise-multiplier 1 --dataset-size 100 --batch-size 200 --epochs 1": "batch_size = 200",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}": "line 1 is not of a sweep",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}/below": "Not a directory",
     "calibrate --sensitivity 1": "exactly one target",
     "calibrate --sensitivity 1 --epsilon 1": "incomplete",
     "calibrate --sensitivity 1 --epsilon 1 --delta 1e-5 --mu 1": "exactly one target",
@@ -176,6 +288,9 @@ FILES = {
     "text": "[mechanism]\nsensitivity = 1.0\nstd = 'two'\n",
     "list": "[mechanism]\nsensitivity = [1.0, 2.0, 3.0]\nstd = [2.0, 1.0]\n",
     "delta": "[mechanism]\nsensitivity = 1.0\nstd = 2.0\n[certificate]\ndleta = 1e-5\n",
+    "both": "[mechanism]\nstd = 1.0\n[dp_sgd]\nepochs = 1\n",
+    "neither": "[certificate]\ndelta = 1e-5\n",
+    "sgd": "[dp_sgd]\nbatchsize = 1\n",
     "file": "what = is = this\n",
 }
 
@@ -183,7 +298,7 @@ FILES = {
 @pytest.mark.parametrize("line", BAD)
 def test_bad_input_is_one_clear_line(line, tmp_path, capsys, monkeypatch):
     """Exit code 2, one line on stderr that names what is wrong, nothing on stdout."""
-    monkeypatch.setattr(cli, "_configure_jax", lambda: None)
+    monkeypatch.setattr(cli, "_configure_jax", lambda run_once=True: None)
     paths = {"missing": tmp_path / "missing.toml"}
     for name, text in FILES.items():
         paths[name] = tmp_path / f"{name}.toml"

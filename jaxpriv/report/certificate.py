@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import POSITIVE, Domain, check_domain
+from jaxpriv._checks import POSITIVE, Domain, check_number
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
-_DELTA = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
+DELTA = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,8 @@ class Mechanism:
         if self.noise not in ("gaussian", "laplace"):
             raise ValueError(f"noise = {self.noise!r}; accepted: 'gaussian', 'laplace'")
         for name in ("sensitivities", "scales"):
-            values = getattr(self, name)
-            for value in values:
-                check_domain(name, value, POSITIVE)
-                if math.isnan(value):
-                    raise ValueError(f"{name} = nan is outside its range {POSITIVE.text}")
+            for value in getattr(self, name):
+                check_number(name, value, POSITIVE)
         if not len(self.sensitivities) == len(self.scales) >= 1:
             counts = f"{len(self.sensitivities)} sensitivities for {len(self.scales)} noise scales"
             raise ValueError(f"{counts}; give one each per release")
@@ -47,6 +44,29 @@ class Mechanism:
             raise ValueError("releases > 1 with laplace noise has no closed form; certify one release")
         if self.noise == "laplace" and self.dim != 1:
             raise ValueError(f"dim = {self.dim} with laplace noise: the relaxed Laplace adversary is known for dim = 1 only")
+
+    @property
+    def adjacency(self):
+        return "add/remove one record (the sensitivities are for this relation)"
+
+    @property
+    def sampling(self):
+        return "none: every record takes part in every release"
+
+    def settings(self):
+        """What a certificate says of it in numbers."""
+        return asdict(self)
+
+    def describe(self):
+        """The mechanism in one sentence."""
+        count = len(self.scales)
+        unit = "std" if self.noise == "gaussian" else "scale"
+        pairs = sorted(set(zip(self.sensitivities, self.scales)))
+        if len(pairs) == 1:
+            size = f"sensitivity {pairs[0][0]:g}, {unit} {pairs[0][1]:g}"
+        else:
+            size = f"{len(pairs)} different pairs of sensitivity and {unit}"
+        return f"Mechanism: {count} release{'s' * (count > 1)} with {self.noise} noise, {size}, dimension {self.dim}."
 
     def adversaries(self):
         """[(name, assumption, curve)], the worst case first."""
@@ -61,46 +81,51 @@ class Mechanism:
             rows.append((f"relaxed, dim {dim}", relaxed.ASSUMPTION + extra, relaxed.gaussian(mu, dim).symmetric()))
         return rows
 
+    def stages(self):
+        """None: the releases are not ordered."""
+        return []
 
-def _directly(jobs):
+
+def directly(jobs):
     return [function(*arguments) for function, *arguments in jobs]
 
 
-def certify(mechanism, delta=1e-5, run=_directly):
+def certify(mechanism, delta=1e-5, run=directly):
     """The certificate of a mechanism as a dictionary of plain numbers and sentences (what `--json` prints).
 
     Args:
-        mechanism: a `Mechanism`.
+        mechanism: a `Mechanism` or a `DpSgd`.
         delta: in (0, 1).
         run: how to evaluate a list of (function, *arguments); the command line keeps compiled programs on disk.
 
-    Returns: {"mechanism", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption", "epsilon",
-        "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu and advantage are upper bounds.
+    Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption",
+        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu and advantage are
+        upper bounds.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
         >>> [(row["adversary"], round(row["epsilon"], 3)) for row in certificate["adversaries"]]
         [('worst case', 1.0), ('relaxed', 0.996)]
     """
-    check_domain("delta", delta, _DELTA)
-    if math.isnan(delta):
-        raise ValueError(f"delta = nan is outside its range {_DELTA.text}")
-    adversaries, parts = mechanism.adversaries(), (_epsilon, _tpr, _summary)
+    check_number("delta", delta, DELTA)
+    adversaries, parts = mechanism.adversaries(), (epsilon_bounds, _tpr, _summary)
     with jax.enable_x64(True):
         results = run([(part, curve, delta) for *_, curve in adversaries for part in parts])
     groups = [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
     rows = [_row(name, assumption, *group) for (name, assumption, _), group in zip(adversaries, groups)]
     return {
-        "mechanism": asdict(mechanism),
+        "mechanism": mechanism.settings(),
+        "description": mechanism.describe(),
         "delta": delta,
-        "adjacency": "add/remove one record (the sensitivities are for this relation)",
-        "sampling": "none: every record takes part in every release",
+        "adjacency": mechanism.adjacency,
+        "sampling": mechanism.sampling,
         "adversaries": rows,
     }
 
 
-def _epsilon(curve, delta):
-    return curve.epsilon_bounds(delta)[1]
+def epsilon_bounds(curve, delta):
+    """A module-level function, so that certificates and plots share its program."""
+    return curve.epsilon_bounds(delta)
 
 
 def _tpr(curve, delta):
@@ -118,12 +143,13 @@ def _row(name, assumption, epsilon, tpr, summary):
     row = {
         "adversary": name,
         "assumption": assumption,
-        "epsilon": float(epsilon),
+        "epsilon_lower": float(epsilon[0]),
+        "epsilon": float(epsilon[1]),
         "gdp_mu": float(mu),
         "advantage": float(advantage),
         "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
     }
-    numbers = [row["epsilon"], row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()]
+    numbers = [row["epsilon_lower"], row["epsilon"], row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()]
     if any(math.isnan(number) for number in numbers):
         raise ArithmeticError(f"the certificate of {name} contains NaN: {row}")
     return row

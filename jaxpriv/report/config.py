@@ -3,8 +3,10 @@
 import tomllib
 
 from jaxpriv.report.certificate import Mechanism
+from jaxpriv.report.dp_sgd import DpSgd
 
 _KEYS = {"noise", "sensitivity", "std", "scale", "releases", "dim"}
+_DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon", "dim"}
 
 
 def mechanism_from(settings):
@@ -13,16 +15,12 @@ def mechanism_from(settings):
     sensitivity and std (gaussian) or scale (laplace) are numbers, or lists with one entry per release; `releases` repeats
     single numbers. Raises ValueError naming the key.
     """
-    unknown = sorted(set(settings) - _KEYS)
-    if unknown:
-        raise ValueError(f"unknown setting {unknown[0]!r}; accepted: {', '.join(sorted(_KEYS))}")
+    _refuse_unknown(settings, _KEYS)
     noise = settings.get("noise", "gaussian")
     wanted, other = ("scale", "std") if noise == "laplace" else ("std", "scale")
     if other in settings:
         raise ValueError(f"{other} = {settings[other]} does not go with {noise} noise; give {wanted}")
-    for key in ("sensitivity", wanted):
-        if key not in settings:
-            raise ValueError(f"{key} is missing")
+    _refuse_missing(settings, ("sensitivity", wanted))
     sensitivities, scales = (_numbers(key, settings[key]) for key in ("sensitivity", wanted))
     releases = settings.get("releases")
     if releases is not None and (isinstance(releases, bool) or not isinstance(releases, int) or releases < 1):
@@ -31,21 +29,55 @@ def mechanism_from(settings):
     sensitivities, scales = (values * count if len(values) == 1 else values for values in (sensitivities, scales))
     if releases is not None and len(scales) != releases:
         raise ValueError(f"releases = {releases} for {len(scales)} values of {wanted}")
-    dim = settings.get("dim", 1)
-    if isinstance(dim, bool) or not isinstance(dim, (int, float)):
-        raise ValueError(f"dim = {dim!r} is not a number")
-    return Mechanism(noise, sensitivities, scales, dim)
+    return Mechanism(noise, sensitivities, scales, _number("dim", settings.get("dim", 1)))
+
+
+def dp_sgd_from(settings, delta):
+    """A `DpSgd` from {"dataset_size", "batch_size", "epochs", "noise_multiplier" or "epsilon", "dim"}.
+
+    `epsilon` stands for the noise that meets (epsilon, delta). Raises ValueError naming the key.
+    """
+    _refuse_unknown(settings, _DP_SGD_KEYS)
+    _refuse_missing(settings, ("dataset_size", "batch_size", "epochs"))
+    if ("noise_multiplier" in settings) == ("epsilon" in settings):
+        raise ValueError("DP-SGD needs either noise_multiplier or epsilon" + (", not both" * ("epsilon" in settings)))
+    numbers = {key: _number(key, value) for key, value in settings.items()}
+    if "epsilon" in numbers:
+        return DpSgd.calibrated(numbers.pop("epsilon"), delta, **numbers)
+    return DpSgd(**numbers)
+
+
+def _refuse_unknown(settings, accepted):
+    unknown = sorted(set(settings) - accepted)
+    if unknown:
+        raise ValueError(f"unknown setting {unknown[0]!r}; accepted: {', '.join(sorted(accepted))}")
+
+
+def _refuse_missing(settings, keys):
+    for key in keys:
+        if key not in settings:
+            raise ValueError(f"{key} is missing")
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(key, value):
+    if not _is_number(value):
+        raise ValueError(f"{key} = {value!r} is not a number")
+    return value
 
 
 def _numbers(key, value):
     values = value if isinstance(value, list) else [value]
-    if not values or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+    if not values or not all(map(_is_number, values)):
         raise ValueError(f"{key} = {value!r} is not a number or a list of numbers")
     return tuple(float(v) for v in values)
 
 
 def read_toml(path):
-    """(mechanism settings, delta or None) from a file with a [mechanism] table and an optional [certificate] table."""
+    """(table, its settings, delta or None) from a file with one of [mechanism], [dp_sgd], and an optional [certificate]."""
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)
@@ -53,15 +85,17 @@ def read_toml(path):
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
-    unknown = sorted(set(content) - {"mechanism", "certificate"})
+    tables = ("mechanism", "dp_sgd")
+    unknown = sorted(set(content) - {*tables, "certificate"})
     if unknown:
-        raise ValueError(f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [certificate]")
+        raise ValueError(f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [certificate]")
     certificate = content.get("certificate", {})
-    if not isinstance(content.get("mechanism"), dict) or not isinstance(certificate, dict):
-        raise ValueError(f"{path}: a [mechanism] table is missing")
+    given = [name for name in tables if isinstance(content.get(name), dict)]
+    if len(given) != 1 or not isinstance(certificate, dict):
+        raise ValueError(f"{path}: " + ("both [mechanism] and [dp_sgd] are there" if given else "a [mechanism] table is missing"))
     if set(certificate) - {"delta"}:
         raise ValueError(f"{path}: unknown setting {sorted(set(certificate) - {'delta'})[0]!r} in [certificate]; accepted: delta")
     delta = certificate.get("delta")
-    if delta is not None and (isinstance(delta, bool) or not isinstance(delta, (int, float))):
+    if delta is not None and not _is_number(delta):
         raise ValueError(f"{path}: delta = {delta!r} is not a number")
-    return content["mechanism"], delta
+    return given[0], content[given[0]], delta

@@ -1,7 +1,10 @@
-"""Plots of a certificate: the trade-off curves and the privacy profiles, worst case and relaxed in one picture."""
+"""Plots of a certificate: trade-off curves, privacy profiles and epsilon over the steps, all adversaries in one picture."""
 
 import jax
 import numpy as np
+
+from jaxpriv.report.certificate import directly, epsilon_bounds
+from jaxpriv.report.table import rounded_up
 
 try:
     from matplotlib.figure import Figure
@@ -9,29 +12,66 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxpriv[plots]'") from None
 
 _COLOURS = ("#c0392b", "#2c6fbb", "#2a9d5c")
+_POINTS = 48
 
 
-def draw(mechanism, delta, path):
-    """Write a PNG with f(alpha) (left) and delta(epsilon) (right) of every adversary of a `Mechanism`.
+def draw(mechanism, delta, path, run=directly):
+    """Write a PNG with f(alpha), delta(epsilon) and, where there are stages, epsilon over the steps of every adversary.
+
+    Args:
+        mechanism: a `Mechanism` or a `DpSgd`; delta, run: as for `certify`.
+        path: of the PNG.
 
     Importing this module without matplotlib raises ModuleNotFoundError with the extra to install.
     """
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    rows, stages = mechanism.adversaries(), mechanism.stages()
     with jax.enable_x64(True):
-        rows = mechanism.adversaries()
-        largest = max(float(rows[0][2].epsilon(delta * 1e-2)), 1e-3)
-        alphas = np.concatenate([np.geomspace(1e-6, 0.02, 60), np.linspace(0.025, 1.0, 60)])
-        epsilons = np.linspace(0.0, largest, 120)
-        for (name, _, curve), colour in zip(rows, _COLOURS):
-            left.plot(alphas, curve(alphas), label=name, color=colour)
-            profile = np.asarray(curve.delta(epsilons))
-            right.semilogy(epsilons, np.where(profile > 0, profile, np.nan), label=name, color=colour)
+        ((_, largest),) = run([(epsilon_bounds, rows[0][2], delta * 1e-2)])
+        largest = max(float(largest), 1e-3)
+        epsilons = largest * np.linspace(0.0, 1.0, _POINTS) ** 2  # dense at 0, where the trade-off curve bends most
+        profiles = run([(_profile, curve, epsilons) for *_, curve in rows])
+        spent = run([(epsilon_bounds, curve, delta) for _, members in stages for *_, curve in members])
+    panels = 3 if stages else 2
+    figure = Figure(figsize=(5 * panels, 4.2), layout="constrained")
+    left, right, *last = figure.subplots(1, panels)
+    for (name, *_), colour, profile in zip(rows, _COLOURS, profiles):
+        left.plot(*_trade_off(epsilons, np.asarray(profile)), label=name, color=colour)
+        right.semilogy(epsilons, np.where(profile > 0, profile, np.nan), label=name, color=colour)
     left.plot([0, 1], [1, 0], color="0.7", linestyle=":", label="perfect privacy")
     left.set(xlabel="type I error α (false positive rate)", ylabel="type II error β", title="Trade-off curves")
     left.set(xlim=(0, 1), ylim=(0, 1))
     right.axhline(delta, color="0.7", linestyle=":", label=f"δ = {delta:g}")
     right.set(xlabel="ε", ylabel="δ(ε)", title="Privacy profiles", xlim=(0, largest), ylim=(delta * 1e-2, 1))
-    for axes in (left, right):
+    for axes in last:
+        uppers = np.asarray([float(upper) for _, upper in spent]).reshape(len(stages), -1).T
+        _draw_stages(axes, delta, [name for name, *_ in rows], [count for count, _ in stages], uppers)
+    for axes in (left, right, *last):
         axes.legend(frameon=False)
     figure.savefig(path, dpi=120)
+
+
+def _draw_stages(axes, delta, names, counts, uppers):
+    """uppers: (adversaries, stages)."""
+    for name, colour, spent in zip(names, _COLOURS, uppers):
+        axes.plot(counts, spent, ".-", label=name, color=colour)
+        axes.plot(counts[-1:], spent[-1:], "o", color=colour, clip_on=False)
+        total = rounded_up(spent[-1])
+        axes.annotate(total, (counts[-1], spent[-1]), (-8, 7), textcoords="offset points", ha="right", color=colour)
+    axes.set(xlabel="steps", ylabel=f"ε at δ = {delta:g}", title="Privacy spent")
+    axes.set(xlim=(0, counts[-1]), ylim=(0, 1.2 * np.max(uppers)))
+
+
+def _profile(curve, epsilons):
+    return curve.delta(epsilons)
+
+
+def _trade_off(epsilons, deltas):
+    """(alpha, beta) of a symmetric curve from its profile: a polygon of its supporting lines beta = 1 - delta(eps) - e^eps alpha.
+
+    The other direction's lines mirror them, so only alpha <= beta is computed. Two neighbours meet at the corner
+    alpha = (delta_i - delta_j)/(e^eps_j - e^eps_i).
+    """
+    rises = np.exp(epsilons)
+    alpha = np.append(-np.diff(deltas) / np.diff(rises), 0.0)
+    beta = np.append(1 - deltas[:-1] - rises[:-1] * alpha[:-1], 1 - deltas[-1])
+    return np.concatenate([alpha[::-1], beta]), np.concatenate([beta[::-1], alpha])

@@ -1,0 +1,116 @@
+"""DP-SGD as its user knows it: data set size, batch size, epochs, and the noise or the epsilon that it has to meet."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+
+from jaxpriv import relaxed, worst_case
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_number
+from jaxpriv.accounting.calibrate import calibrate
+from jaxpriv.report.certificate import DELTA
+from jaxpriv.report.table import rounded_up
+
+RELAXED_ASSUMPTION = ("The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step "
+                      "by step, and does not add releases up.")
+_STAGES = 12
+_NOISES = tuple(2.0**k for k in range(-4, 13))
+
+
+@dataclass(frozen=True)
+class DpSgd:
+    """Gaussian noise on the sum of clipped gradients of a Poisson sample, step by step.
+
+    Attributes:
+        dataset_size: number of records, in 1, 2, 3, ...
+        batch_size: expected number of records in a batch; in (0, dataset_size].
+        epochs: passes over the data, in (0, inf): ceil(epochs dataset_size/batch_size) steps.
+        noise_multiplier: noise standard deviation over the clipping norm; in (0, inf).
+        dim: dimension of the gradient, in 1, 2, 3, ...; matters to the relaxed adversary, whose best case is 1.
+    """
+
+    dataset_size: int
+    batch_size: float
+    epochs: float
+    noise_multiplier: float
+    dim: int = 1
+
+    def __post_init__(self):
+        for name in ("dataset_size", "batch_size", "epochs", "noise_multiplier"):
+            check_number(name, getattr(self, name), POSITIVE)
+        for name in ("dataset_size", "dim"):
+            value = getattr(self, name)
+            if not (value >= 1 and float(value).is_integer()):
+                raise ValueError(f"{name} = {value} is outside its range 1, 2, 3, ...")
+        if self.batch_size > self.dataset_size:
+            raise ValueError(f"batch_size = {self.batch_size} is outside its range (0, dataset_size = {self.dataset_size}]")
+
+    @classmethod
+    def calibrated(cls, epsilon, delta, **settings):
+        """The DP-SGD of these settings whose noise just meets (epsilon, delta) against the worst case."""
+        unit = cls(noise_multiplier=1.0, **settings)
+        check_number("epsilon", epsilon, NONNEGATIVE)
+        check_number("delta", delta, DELTA)
+
+        def make_curve(noise):
+            return replace(unit, noise_multiplier=noise).worst_case(unit.steps)
+
+        def holds(noise):
+            return make_curve(noise).delta_bounds(epsilon)[1] <= delta
+
+        # upwards step by step: far above the answer delta is so small that its bracket says little
+        noise = next((noise for noise in _NOISES if holds(noise)), None)
+        if noise in (None, _NOISES[0]):
+            lies = "below" if noise else "above"
+            raise ValueError(f"epsilon = {epsilon} at delta = {delta} needs a noise_multiplier {lies} {noise or _NOISES[-1]}")
+        return replace(unit, noise_multiplier=calibrate(make_curve, epsilon=epsilon, delta=delta, bracket=(noise / 2, noise)))
+
+    @property
+    def sampling_rate(self):
+        return self.batch_size / self.dataset_size
+
+    @property
+    def steps(self):
+        return steps_of(self.dataset_size, self.batch_size, self.epochs)
+
+    @property
+    def adjacency(self):
+        return "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
+
+    @property
+    def sampling(self):
+        return f"Poisson: every record takes part in a step with probability {self.sampling_rate:g}, independently"
+
+    def settings(self):
+        """What a certificate says of it in numbers."""
+        return {**asdict(self), "sampling_rate": self.sampling_rate, "steps": self.steps}
+
+    def describe(self):
+        """The mechanism in one sentence."""
+        steps, epochs = f"{self.steps} step{'s' * (self.steps > 1)}", f"{self.epochs:g} epoch{'s' * (self.epochs != 1)}"
+        size = f"{self.dataset_size:.15g} records, expected batch size {self.batch_size:g}, {epochs}"
+        return f"DP-SGD: {steps}, noise multiplier {rounded_up(self.noise_multiplier, 8)}, {size}, dimension {self.dim:g}."
+
+    def worst_case(self, steps):
+        return worst_case.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, float(steps)).symmetric()
+
+    def relaxed(self, steps):
+        return relaxed.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, float(steps), float(self.dim)).symmetric()
+
+    def adversaries(self):
+        """[(name, assumption, curve)], the worst case first."""
+        return self._after(self.steps)
+
+    def stages(self):
+        """[(steps so far, adversaries)] on the way, the last at the end: denser at the start, where epsilon rises fastest."""
+        first = min(self.steps, 2)  # a single step has another curve, in closed form, and would need programs of its own
+        counts = {max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)}
+        return [(count, self._after(count)) for count in sorted(counts)]
+
+    def _after(self, steps):
+        return [("worst case", worst_case.ASSUMPTION, self.worst_case(steps)),
+                (f"relaxed, dim {self.dim:g}", RELAXED_ASSUMPTION, self.relaxed(steps))]
+
+
+def steps_of(dataset_size, batch_size, epochs):
+    """ceil(epochs dataset_size/batch_size), of the numbers as they were written: 1.1 epochs of 100 batches are 110 steps."""
+    return math.ceil(Fraction(str(epochs)) * Fraction(str(dataset_size)) / Fraction(str(batch_size)))
