@@ -63,7 +63,7 @@ def test_gaussian():
         assert mu <= row["gdp_mu"] <= mu + 1e-12
     assert abs(rows["worst case"]["advantage"] - (2 * NORM.cdf(mu / 2) - 1)) < 1e-12
     for fpr in (1e-3, 1e-1):
-        assert abs(rows["worst case"]["tpr_at_fpr"][f"{fpr:g}"] - NORM.sf(NORM.isf(fpr) - mu)) < 1e-12
+        assert 0 <= rows["worst case"]["tpr_at_fpr"][f"{fpr:g}"] - NORM.sf(NORM.isf(fpr) - mu) < 1e-11
     weak = rows["relaxed, dim 3"]
     assert weak["epsilon"] < rows["relaxed, dim 1"]["epsilon"] < rows["worst case"]["epsilon"]
     assert weak["advantage"] < rows["relaxed, dim 1"]["advantage"] < rows["worst case"]["advantage"]
@@ -86,7 +86,7 @@ def test_laplace():
     exact = ratio + 2 * math.log1p(-1e-5)
     assert exact <= full["epsilon"] < exact + 1e-7
     assert 1 - math.exp(-ratio / 2) <= full["advantage"] < 1 - math.exp(-ratio / 2) + 1e-12
-    assert abs(full["tpr_at_fpr"]["0.001"] - math.exp(ratio) * 1e-3) < 1e-15
+    assert 0 <= full["tpr_at_fpr"]["0.001"] - math.exp(ratio) * 1e-3 < 1e-9
     assert abs(full["gdp_mu"] - 2 * NORM.isf(math.exp(-ratio / 2) / 2)) < 1e-12
     assert weak["epsilon"] < full["epsilon"]
     assert weak["gdp_mu"] < full["gdp_mu"]

@@ -1,82 +1,191 @@
-"""The parameter at which a curve just meets a target, found by bisection and left on the private side."""
+"""The parameter at which a curve just meets a target: a root of the estimate, moved until the upper bound says yes."""
 
 import math
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain
+from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain, is_traced
 
-_STEPS = 200
+_STEPS = 100
+_TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
 
 
-def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None, bracket=(1e-3, 1e3)):
+def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None, bracket=(1e-3, 1e3),
+              integer=False):
     """The parameter for which a mechanism just meets one privacy target, against both directions.
 
     Exactly one target: (epsilon, delta), or advantage, or mu, or (fpr, tpr).
 
     Args:
-        make_curve: parameter (a float) -> `Curve`, more private towards one end of the bracket (noise upwards, or
-            sampling rate downwards: found out by trying).
+        make_curve: parameter (a float) -> `Curve`, more private towards one end of the bracket (noise or clipping norm of
+            others upwards, sampling rate, steps or own clipping norm downwards: found out by trying).
         epsilon: >= 0, with delta in (0, 1]: the curve must support (epsilon, delta).
         advantage: in [0, 1]: the largest power - alpha.
         mu: >= 0: the smallest Gaussian curve below must be G_mu.
         fpr, tpr: in [0, 1]: the power at level fpr must not exceed tpr.
         bracket: (low, high) > 0 with the answer in between.
+        integer: look for a whole number, such as a number of steps.
 
-    Returns: a float, within 1e-9 relative of the boundary.
-    Guarantee: the target holds at the returned parameter by its upper bound (`delta_bounds`, `gdp_mu`), which is evaluated
-        there before returning. Runs in float64 whatever the mode.
-    Raises: ValueError for a missing, double or impossible target and for a bracket on whose ends the target both holds or
-        both fails.
+    Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that is private enough).
+        Differentiable in the target (`jax.grad`, `jax.jvp`, not inside `jit`) by the implicit function theorem.
+    Guarantee: the target holds at the returned parameter by its upper bound (`delta_bounds`, `gdp_mu`, `beta_bounds`), which
+        is evaluated there before returning. Runs in float64 whatever the mode.
+    Raises: ValueError for a missing, double or impossible target, for a bracket on whose ends the target both holds or
+        both fails, and inside `jit`.
 
         >>> import jaxpriv
         >>> noise = jaxpriv.calibrate(lambda std: jaxpriv.worst_case.gaussian(1 / std), epsilon=1.0, delta=1e-5)
         >>> print(f"{noise:.4f}")
         3.7306
+        >>> jaxpriv.calibrate(lambda n: jaxpriv.worst_case.gaussian(0.1).compose(n), epsilon=1.0, delta=1e-5, integer=True,
+        ...                   bracket=(1, 1000))
+        7
     """
-    meets = _target(epsilon, delta, advantage, mu, fpr, tpr)
+    target = _target(epsilon, delta, advantage, mu, fpr, tpr)
+    if not is_traced(target.values):
+        return _found(make_curve, target, bracket, integer)
+
+    @jax.custom_jvp
+    def solution(values):
+        if is_traced(values):
+            raise ValueError("calibrate() searches with concrete numbers: call it outside jit")
+        return jnp.asarray(_found(make_curve, target._replace(values=tuple(map(float, values))), bracket, integer))
+
+    @solution.defjvp
+    def _(primals, tangents):
+        (values,), (changes,) = primals, tangents
+        parameter = solution(values)
+
+        def excess(parameter, values):
+            curve = make_curve(parameter).symmetric()
+            return jnp.reshape(target._replace(values=values).excess(curve), ())
+
+        slope = jax.grad(excess)(parameter, values)
+        _, change = jax.jvp(lambda v: excess(parameter, v), (values,), (changes,))
+        return parameter, -change / slope
+
+    return solution(tuple(jnp.asarray(value, jnp.result_type(float)) for value in target.values))
+
+
+def _found(make_curve, target, bracket, integer):
     low, high = (float(end) for end in bracket)
     if not 0 < low < high < math.inf:
         raise ValueError(f"bracket = {bracket} is not 0 < low < high < inf")
+    at = round if integer else float
+    if integer:
+        low, high = math.ceil(low), math.floor(high)
 
     def private(parameter):
         with jax.enable_x64(True):
-            return bool(np.all(meets(make_curve(parameter).symmetric())))
+            return bool(np.all(target.holds(make_curve(at(parameter)).symmetric())))
+
+    def excess(parameter):
+        with jax.enable_x64(True):
+            value = float(np.max(target.excess(make_curve(parameter).symmetric())))
+        return -1e3 if value == -math.inf else min(value, 1e3)
 
     at_low, at_high = private(low), private(high)
     if at_low == at_high:
         verb = "holds" if at_low else "fails"
         raise ValueError(f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); widen it to enclose the answer")
     good, bad = (low, high) if at_low else (high, low)
+    root = _root(excess, good, bad)
+    return _last_private(private, good, bad, root, integer)
+
+
+def _root(excess, good, bad):
+    """Where the estimate crosses zero between parameters on both sides: Ridders' method on a logarithmic scale.
+
+    Each round evaluates twice and at least halves the bracket; near the root the digits double. Newton's method would ask
+    for a derivative of whatever `make_curve` does.
+    """
+    a, b = math.log(good), math.log(bad)
+    at_a, at_b = excess(good), excess(bad)
+    if not at_a < 0 < at_b:
+        return good if at_a >= 0 else bad
+    best = a
     for _ in range(_STEPS):
-        if abs(good - bad) <= 1e-9 * good:
+        middle = 0.5 * (a + b)
+        at_middle = excess(math.exp(middle))
+        if math.isnan(at_middle):
             break
-        middle = math.sqrt(good * bad)
-        good, bad = (middle, bad) if private(middle) else (good, middle)
-    return good
+        # the exponential through the three values has its zero here, inside the bracket
+        best = middle - (middle - a) * at_middle / math.sqrt(at_middle * at_middle - at_a * at_b)
+        at_best = excess(math.exp(best))
+        points = sorted([(a, at_a), (b, at_b), (middle, at_middle), (best, at_best)], reverse=a > b)
+        a, at_a = [point for point in points if point[1] < 0][-1]
+        b, at_b = [point for point in points if point[1] >= 0][0]
+        if abs(b - a) <= _TIGHT or at_best == 0 or abs(at_best) < 1e-12:
+            break
+    return math.exp(best)
+
+
+def _last_private(private, good, bad, root, integer):
+    """The parameter nearest to the root on the good side at which the target holds, by steps that grow fourfold."""
+    if integer:
+        step = 1 if good > bad else -1
+        answer = math.ceil(root - 1e-9) if step > 0 else math.floor(root + 1e-9)
+        while answer != good and not private(answer):
+            answer += step
+        while answer - step != bad and private(answer - step):
+            answer -= step
+        return int(answer)
+    towards, width = math.log(good / root), 1e-12
+    while width < abs(towards):
+        answer = root * math.exp(math.copysign(width, towards))
+        if private(answer):
+            return answer
+        width *= 4
+    return float(good)
+
+
+class _Target(NamedTuple):
+    """One privacy target: its numbers, what a curve exceeds it by (negative if met), and whether a curve surely meets it."""
+
+    name: str
+    values: tuple
+
+    def excess(self, curve) -> Any:
+        """The estimate, in logarithms."""
+        if self.name == "epsilon and delta":
+            epsilon, delta = self.values
+            return curve.log_delta(epsilon) - jnp.log(delta)
+        if self.name == "advantage":
+            return jnp.log(curve.advantage()) - jnp.log(self.values[0])
+        if self.name == "mu":
+            return jnp.log(curve.gdp_mu()) - jnp.log(self.values[0])
+        fpr, tpr = self.values
+        return jnp.log(curve.power(fpr)) - jnp.log(tpr)
+
+    def holds(self, curve) -> Any:
+        """The upper bound."""
+        if self.name == "epsilon and delta":
+            epsilon, delta = self.values
+            return curve.delta_bounds(epsilon)[1] <= delta
+        if self.name == "advantage":
+            return curve.advantage_bounds()[1] <= self.values[0]
+        if self.name == "mu":
+            return curve.gdp_mu() <= self.values[0]
+        fpr, tpr = self.values
+        return 1 - curve.beta_bounds(fpr)[0] <= tpr
 
 
 def _target(epsilon, delta, advantage, mu, fpr, tpr):
-    """The predicate of a curve that the one given target stands for."""
+    """The one given target."""
     targets = {"epsilon and delta": (epsilon, delta), "advantage": (advantage,), "mu": (mu,), "fpr and tpr": (fpr, tpr)}
     given = [name for name, values in targets.items() if any(v is not None for v in values)]
     if len(given) != 1 or any(v is None for v in targets[given[0]]):
         raise ValueError(f"give exactly one target of: {', '.join(targets)}; got {', '.join(given) or 'none'}"
                          + (" incomplete" if len(given) == 1 else ""))
-    name = given[0]
     domains = {"epsilon": NONNEGATIVE, "delta": Domain(0.0, 1.0, "(0, 1]", open_low=True), "advantage": UNIT,
                "mu": NONNEGATIVE, "fpr": UNIT, "tpr": UNIT}
     values = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "mu": mu, "fpr": fpr, "tpr": tpr}
     for key, value in values.items():
-        if value is not None:
+        if value is not None and not is_traced(value):
             check_domain(key, value, domains[key])
             if np.any(np.isnan(value)):
                 raise ValueError(f"{key} = {value} is outside its range {domains[key].text}")
-    if name == "epsilon and delta":
-        return lambda curve: curve.delta_bounds(epsilon)[1] <= delta
-    if name == "advantage":
-        return lambda curve: curve.delta_bounds(0.0)[1] <= advantage
-    if name == "mu":
-        return lambda curve: curve.gdp_mu() <= mu
-    return lambda curve: curve.power(fpr) * (1 + 1e-11) <= tpr
+    return _Target(given[0], targets[given[0]])

@@ -9,7 +9,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.accounting import inversion
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
-from jaxpriv.accounting.inversion import ALPHA, DELTA, POWER, Term, bracket, cumulants, log_result
+from jaxpriv.accounting.inversion import ALPHA, DELTA, POWER, Kind, Term, bracket, cumulants, log_result, stacked
 from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
@@ -79,14 +79,35 @@ class Composed(Envelope):
         high = jnp.where(flipped, jnp.minimum((1 - down * (1 - upper)) * (1 + ulp), 1.0), upper)
         return low, high, jnp.where(inside, found.rate, jnp.inf)
 
+    def _both(self, method, value):
+        """method(experiment, value) for both directions, from one evaluation of a batch twice as large."""
+        wide = self.aligned((2, *value.shape), value.dtype)
+        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
+        found = method(Composed(wide._directed(when)), jnp.stack([value, value]))
+        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
+
+    def log_deltas(self, eps):
+        return self._both(lambda wide, e: wide.log_delta(e, False), eps)
+
+    def epsilons(self, log_delta):
+        return self._both(lambda wide, value: wide.epsilon(value, False), log_delta)
+
+    def contacts(self, eps):
+        return self._both(lambda wide, e: wide.contact(e, False), eps)
+
+    def slopes(self, alpha):
+        return self._both(lambda wide, a: wide.slope(a, False), alpha)
+
     def brackets(self, eps):
-        return self.bracket(eps, False), self.bracket(eps, True)
+        return self._both(lambda wide, e: wide.bracket(e, False), eps)
 
     def touch(self, eps, reverse):
-        terms = self._directed(jnp.full(eps.shape, reverse))
-        log_alpha, log_specificity = log_result(terms, eps, ALPHA)
-        log_power, log_beta = log_result(terms, eps, POWER)
+        """Power and level, from one evaluation of a batch twice as large."""
+        terms = stacked(self._directed(jnp.full(eps.shape, reverse)), 2)
+        poles = jnp.asarray([ALPHA.pole, POWER.pole], eps.dtype).reshape((2,) + (1,) * eps.ndim)
+        (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, jnp.stack([eps, eps]), Kind(poles, False))
         point = Point(log_alpha, log_specificity, log_beta, log_power)
+        terms = self._directed(jnp.full(eps.shape, reverse))
         above, below = eps >= inversion.loss_bound(terms), -eps >= inversion.loss_bound(self._directed(not reverse))
         out = above | below | ~self._leaks()
         end = Point.end(below | ~above & (eps < 0))
@@ -196,7 +217,7 @@ def compose(*curves, axis=None):
 def _seen(pieces):
     """The curve of `Term`s, or of `Step`s if there is any."""
     if any(isinstance(piece, Step) for piece in pieces):
-        return Curve(Gridded(_grouped([_as_step(piece) for piece in pieces])))
+        return Curve(Gridded(_grouped([_as_step(piece) for piece in pieces]), np.zeros((), bool)))
     terms = _grouped(pieces)
     if len(terms) == 1 and isinstance(terms[0].transform, GaussianTransform):
         return Curve(NormalShift(Composed(terms).tail_mu()))
@@ -240,7 +261,7 @@ def _pieces(experiment, axis):
     if isinstance(experiment, Composed):
         return list(experiment.terms)
     if isinstance(experiment, Gridded):
-        return list(experiment.steps)
+        return [Step(step.experiment.reversed(), step.count) if experiment.flipped else step for step in experiment.steps]
     forward = experiment.base if isinstance(experiment, Reversed) else experiment
     if isinstance(forward, NormalShift):
         mu, count = _members(axis, forward.mu)
@@ -249,7 +270,7 @@ def _pieces(experiment, axis):
         mu, rate, count = _members(axis, forward.base.mu, forward.rate)
         return [Term(SubsampledGaussianTransform(mu, rate, np.full(count.shape, isinstance(experiment, Reversed))), count)]
     if axis == -1:
-        return [Step(experiment, np.ones(experiment.batch_shape()))]
+        return [Step(experiment, jnp.ones(experiment.batch_shape()))]
     batch = len(experiment.batch_shape())
     own = max(np.ndim(leaf) for leaf in jax.tree.leaves(experiment)) - batch  # axes behind those of the batch
 
@@ -258,7 +279,7 @@ def _pieces(experiment, axis):
             leaf = np.asarray(leaf)
         return leaf.reshape(leaf.shape[: leaf.ndim - own] + (1,) + leaf.shape[leaf.ndim - own :])
 
-    return [Step(jax.tree.map(member, experiment), np.ones(1))]
+    return [Step(jax.tree.map(member, experiment), jnp.ones(1))]
 
 
 def _as_step(piece):

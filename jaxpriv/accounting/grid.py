@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import lattice
-from jaxpriv.accounting.inversion import DELTA, Term, place
+from jaxpriv.accounting.inversion import DELTA, Term, at_smallest, place
 from jaxpriv.accounting.lattice import safe_log
 from jaxpriv.stats._logspace import log1mexp
 
@@ -44,7 +44,8 @@ class Step:
 class Table:
     """The law of a step's loss, coarsely: where to tilt, how wide the total is, and a bound of tails.
 
-    edges: (..., nodes + 1), ascending; log_mass of the cells, at `loss`; above, below: mass outside the edges.
+    edges: (..., nodes + 1), ascending; log_mass of the cells, at `loss`; above, below: mass outside the edges;
+    endless: mass at infinity.
     """
 
     edges: jax.Array
@@ -52,6 +53,7 @@ class Table:
     log_mass: jax.Array
     above: jax.Array
     below: jax.Array
+    endless: jax.Array
 
     def tilted(self, c):
         return TiltedTable(self, c)
@@ -75,21 +77,35 @@ class TiltedTable:
 
 
 def tabulate(experiment, reverse):
-    """The table of one direction, with nodes spread evenly where most losses are and geometrically beyond."""
+    """The table of one direction, with nodes spread evenly where most losses are and geometrically beyond.
+
+    Two rounds of one program: tests at eps of all sizes tell where losses end, tests at the edges the law between them.
+    """
     dtype = jnp.result_type(*jax.tree.leaves(experiment))
-    probe = jnp.concatenate([jnp.zeros(1, dtype), 2.0 ** jnp.arange(-40.0, 20.0, 0.5, dtype=dtype)])
-    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned((2 * probe.size,), dtype)
-    test = wide.touch(jnp.concatenate([probe, -probe]), reverse)
-    above, below = test.log_power[: probe.size], test.log_beta[probe.size :]
-    none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))  # an infinite loss has no end
-    high, low = (jnp.where(jnp.any(none), probe[jnp.argmax(none)], probe[-1]) for none in (none_above, none_below))
-    high = jnp.minimum(high, wide.loss_bound(reverse)[0]) * (1 + 1e-9)  # atoms at the ends belong inside
-    low = jnp.minimum(low, wide.loss_bound(not reverse)[0]) * (1 + 1e-9)
-    unit = jnp.maximum(jnp.exp(test.log_power[0]) - jnp.exp(test.log_alpha[0]), 1e-9 * (high + low)) + 1e-290
-    left, right = -jnp.arcsinh(low / unit), jnp.arcsinh(high / unit)
-    edges = unit * jnp.sinh(left + (right - left) * jnp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
-    found = lattice.cells(experiment, edges, reverse)
-    return Table(edges, edges[:-1] + found.rise, found.log_mass, found.above, found.below)
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned((1,), dtype)
+    bound, other = one.loss_bound(False)[0], one.loss_bound(True)[0]
+    bound, other = jnp.where(reverse, other, bound), jnp.where(reverse, bound, other)
+    middle = _TABLE // 2
+    sizes = 2.0 ** jnp.linspace(-40.0, 20.0, middle, dtype=dtype)
+    probe = jnp.concatenate([-jnp.flip(sizes), jnp.zeros(1, dtype), sizes])
+
+    def round_(points, _):
+        test = lattice.touch(experiment, points, reverse)
+        above, below = test.log_power[middle:], jnp.flip(test.log_beta[: middle + 1])
+        none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))  # an infinite loss has no end
+        high, low = (jnp.min(jnp.where(none, probe[middle:], probe[-1])) for none in (none_above, none_below))
+        # with atoms at the ends inside, and of some width even if nothing is lost
+        high, low = (jnp.minimum(size, end) * (1 + 1e-9) + 1e-12 for size, end in ((high, bound), (low, other)))
+        unit = jnp.maximum(jnp.exp(test.log_power[middle]) - jnp.exp(test.log_alpha[middle]), 1e-9 * (high + low)) + 1e-290
+        left, right = -jnp.arcsinh(low / unit), jnp.arcsinh(high / unit)
+        edges = unit * jnp.sinh(left + (right - left) * jnp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
+        return edges, (points, test)
+
+    _, rounds = jax.lax.scan(round_, probe, length=2)
+    endless = jnp.exp(rounds[1].log_power[0, -1])  # P(L > 1e6): nothing that others lose makes up for it
+    edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
+    found = lattice.between_points(edges, test)
+    return Table(edges, edges[:-1] + found.rise, found.log_mass, found.above, found.below, endless)
 
 
 def cumulants(terms, c):
@@ -111,7 +127,7 @@ class Grid(NamedTuple):
 def locate(terms, spans, eps):
     """The `Grid` for one eps (scalar) from `Term`s of tables.
 
-    spans: distances between atoms of the members' laws; a whole number of spacings makes the first that is not 0.
+    spans: distances between atoms of the members' laws; a whole number of spacings makes the largest.
     """
     line = place(terms, eps, DELTA)
     # a tilt that tells losses apart by a thousandth of a step's range is as good as any larger one, for eps above all losses too
@@ -130,15 +146,13 @@ def locate(terms, spans, eps):
         excess = jax.lax.map(lambda s: cumulants(terms, c + s)[0], shifts) - total - shifts * eps - log_sum + _NEGLIGIBLE
         distance = excess / decay
         distance = jnp.where(jnp.isnan(distance), jnp.inf, jnp.maximum(distance, 0.0))
-        best = jnp.argmin(distance)
-        return distance[best], shifts[best]
+        return jnp.min(distance), at_smallest(distance, shifts)
 
     over, further = reach(shifts, shifts + jnp.maximum(c, 0.0))
     under, back = reach(-shifts, shifts)
     width = jnp.max(jnp.stack([jnp.max(high - low) for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)]))
     spacing = jnp.maximum((over + under) / (SIZE - 16), width / (POINTS - 8))
-    span = jnp.concatenate(spans)
-    span = span[jnp.argmax(span > 0)]
+    span = jnp.max(jnp.concatenate(spans))
     parts = jnp.floor(span / spacing)
     spacing = jnp.where(parts >= 1, span / jnp.where(parts >= 1, parts, 1.0), spacing)
     under = under / (over + under) * spacing * SIZE
@@ -170,7 +184,7 @@ def centre(table, spacing):
         some = (p > 0) & (q > 0)
         return jnp.clip(jnp.where(some, jnp.log(jnp.where(some, p, 1.0)) - jnp.log(jnp.where(some, q, 1.0)), at), *ends)
 
-    return jax.lax.fori_loop(0, 8, merged, table.loss[jnp.argmax(upper_p > 0.5) - 1])
+    return jax.lax.fori_loop(0, 8, merged, jnp.min(jnp.where(upper_p[1:] > 0.5, table.loss, table.loss[-1])))
 
 
 class Totals(NamedTuple):
@@ -178,8 +192,8 @@ class Totals(NamedTuple):
 
     (laws, frequencies): log_size, angle of the transform; log_most, unrest of a bound of its modulus and of its relative
     error. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass that is not on the lattices. Scalars: value, K;
-    origin of the total's lattice; far, bound of sum n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf);
-    below, P of losses under the tables.
+    origin of the total's lattice; far, bound of sum n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf) at least,
+    log_ending, at most; below, P of losses under the tables.
     """
 
     log_size: jax.Array
@@ -193,6 +207,7 @@ class Totals(NamedTuple):
     tail: jax.Array
     doubt: jax.Array
     log_finite: jax.Array
+    log_ending: jax.Array
     below: jax.Array
 
 
@@ -208,13 +223,14 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     first = jnp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
     points = frozen(origin + (first + jnp.arange(POINTS, dtype=dtype)) * spacing)
     found = lattice.cells(experiment, points, reverse)
+    found = found._replace(above=jnp.maximum(found.above - table.endless, 0.0))
     up = lattice.upwards(found, spacing)
     down, waste, fallen = frozen(lattice.downwards(found, spacing))
     value = frozen(jax.nn.logsumexp(up + c * points))
     weight = c * points - value
     masses = jnp.stack([frozen(jnp.exp(up + weight)), lattice.between(found, spacing, weight), jnp.exp(down + weight)])
     padded = jnp.zeros((3, SIZE), dtype).at[:, :POINTS].set(masses)
-    phi = jnp.fft.rfft(jnp.roll(padded, first.astype(int), 1), axis=1)
+    phi = jnp.fft.rfft(jnp.roll(padded, first.astype(jnp.int32), 1), axis=1)
     square = phi.real**2 + phi.imag**2
     alive = square > 1e-290
     log_size = jnp.where(alive, 0.5 * jnp.log(jnp.where(alive, square, 1.0)), -333.0)
@@ -234,8 +250,9 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     shifted = frozen(jnp.max(shifted.reshape(2, 2), 0))
     out = table.above + table.below  # upper bounds take both for infinite losses
     log_finite = jnp.where(out < 1, jnp.log1p(-jnp.minimum(out, 1 - ulp)), -jnp.inf)
+    doubt = entry + 4 * ulp * (1 + jnp.abs(value))
     steps = Totals(log_size, angle, jnp.log(size + error), unrest, shifted, value, origin,
-                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, entry + 4 * ulp * (1 + jnp.abs(value)), log_finite, table.below)
+                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, doubt, log_finite, jnp.log1p(-jnp.minimum(table.endless, 1 - ulp)), table.below)
     return jax.tree.map(lambda sums, one: sums + jnp.where(count > 0, count * one, 0.0), totals, steps)
 
 
@@ -243,7 +260,8 @@ class Law(NamedTuple):
     """The tilted laws (laws, SIZE) of the total loss, and what bounds need to know of them.
 
     loss of the entries less eps, the middle; log_scale: K - c eps; noise of each entry (laws,); out: of mass beyond the window
-    and come back; blur: rounding of losses; doubt: of the scale; log_infinite: log P(|L| = inf); below: P(L = -inf) at most.
+    and come back; blur: rounding of losses; doubt: of the scale; log_infinite, log_endless: log P(L = inf) at most
+    and at least; below: P(L = -inf) at most.
     """
 
     nu: jax.Array
@@ -257,6 +275,7 @@ class Law(NamedTuple):
     blur: jax.Array
     doubt: jax.Array
     log_infinite: jax.Array
+    log_endless: jax.Array
     below: jax.Array
 
 
@@ -274,7 +293,7 @@ def composed(steps, tables, atoms, eps, reverse):
     spans = [jnp.nan_to_num(high - low) for low, high in atoms]
     grid = jax.lax.stop_gradient(locate(terms, spans, eps))
     flat, zero = jnp.zeros((3, SIZE // 2 + 1), dtype), jnp.zeros((), dtype)
-    totals = Totals(flat, flat, flat, flat, jnp.zeros(2, dtype), zero, zero, zero, jnp.zeros(3, dtype), zero, zero, zero)
+    totals = Totals(flat, flat, flat, flat, jnp.zeros(2, dtype), zero, zero, zero, jnp.zeros(3, dtype), zero, zero, zero, zero)
     for step, table, (low, _) in zip(steps, tables, atoms):
 
         def add(totals, member):
@@ -292,7 +311,7 @@ def _back(grid, totals, eps):
     nu = jnp.fft.irfft(jax.lax.complex(modulus * jnp.cos(totals.angle), modulus * jnp.sin(totals.angle)), SIZE, axis=1)
     noise = 2 * jnp.sum(jnp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(SIZE))), 1) / SIZE
     start = jnp.ceil((eps - under - totals.origin) / spacing)
-    nu = jnp.roll(nu, -jnp.mod(start, SIZE).astype(int), 1)
+    nu = jnp.roll(nu, -jnp.mod(start, SIZE).astype(jnp.int32), 1)
     loss = totals.origin - eps + (start + jnp.arange(SIZE, dtype=eps.dtype)) * spacing
 
     def beyond(end, distance, weight):
@@ -304,8 +323,8 @@ def _back(grid, totals, eps):
     scale = totals.value - c * eps
     blur = 4 * ulp * (totals.far + jnp.abs(start * spacing) + jnp.abs(eps)) * (1 + jnp.abs(c))
     doubt = totals.doubt + ulp * (64 + 2 * jnp.abs(scale))
-    infinite = safe_log(-jnp.expm1(totals.log_finite))
-    return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite, totals.below)
+    infinite, endless = safe_log(-jnp.expm1(totals.log_finite)), safe_log(-jnp.expm1(totals.log_ending) * (1 - 64 * ulp))
+    return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite, endless, totals.below)
 
 
 def _weights(law, eps):
@@ -336,9 +355,9 @@ def bracket(law):
     low = safe_log(jnp.maximum(value - error, 0.0)) + scale - law.doubt
     high = safe_log(value + error) + scale + law.doubt
     # of one less delta an upper law is the lower bound
-    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(jnp.logaddexp(high[UP], law.log_infinite)))
+    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(jnp.logaddexp(high[UP], law.log_infinite) + 64 * jnp.finfo(loss.dtype).eps))
     most = jnp.logaddexp(high[DOWN], safe_log(law.below))
-    lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(low[DOWN]))
+    lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(jnp.logaddexp(low[DOWN], law.log_endless)))
     return lower, jnp.minimum(upper, 1.0)
 
 

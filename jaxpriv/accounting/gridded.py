@@ -12,29 +12,31 @@ from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.inversion import ALPHA, DELTA, Term, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.envelope import Envelope
+from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 @pytree
 class Gridded(Envelope):
-    """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members).
+    """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members); flipped: hypotheses exchanged?
 
     Estimates are made in float64 whatever the mode: a lattice has more points than float32 has digits.
     """
 
     steps: tuple
+    flipped: jax.Array | np.ndarray  # bool
 
     def batch_shape(self):
-        return jnp.broadcast_shapes(*(shape[:-1] for step in self.steps
-                                      for shape in (step.experiment.batch_shape(), jnp.shape(step.count))))
+        shapes = [shape[:-1] for step in self.steps for shape in (step.experiment.batch_shape(), jnp.shape(step.count))]
+        return jnp.broadcast_shapes(jnp.shape(self.flipped), *shapes)
 
     def aligned(self, shape, dtype):
         def spread(step):
             full = shape + jnp.broadcast_shapes(step.experiment.batch_shape(), jnp.shape(step.count))[-1:]
             return Step(step.experiment.aligned(full, dtype), jnp.broadcast_to(jnp.asarray(step.count, dtype), full))
 
-        return Gridded(tuple(map(spread, self.steps)))
+        return Gridded(tuple(map(spread, self.steps)), jnp.broadcast_to(self.flipped, shape))
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -43,53 +45,73 @@ class Gridded(Envelope):
         return result
 
     def loss_bound(self, reverse):
-        total = 0.0
-        for step in self.steps:
-            bound = step.experiment.loss_bound(reverse)
-            total = total + jnp.sum(jnp.where(step.count > 0, step.count * bound, 0.0), -1)
-        return total
+        def total(reverse):
+            bounds = [jnp.sum(jnp.where(step.count > 0, step.count * step.experiment.loss_bound(reverse), 0.0), -1)
+                      for step in self.steps]
+            return sum(bounds[1:], bounds[0])
 
-    def _each(self, function, values, reverse):
-        """function(experiment with scalar parameters, value) for all entries of the batch, one after the other, in float64."""
+        return jnp.where(self.flipped ^ reverse, total(True), total(False))
+
+    def each(self, function, values):
+        """function(experiment with scalar parameters, value) for all entries, one after the other, in float64."""
         dtype = values.dtype
         flat = jax.tree.map(lambda leaf: leaf.reshape((values.size,) + leaf.shape[values.ndim :]), self)
         with jax.enable_x64(True):
-            wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), (flat, values.ravel()))
-            found = jax.lax.map(lambda entry: function(entry[0], entry[1], reverse), wide)
+            wide = jax.tree.map(_as_float64, (flat, values.ravel()))
+            found = jax.lax.map(lambda entry: function(*entry), wide)
             return jax.tree.map(lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found)
 
-    def _law(self, eps, reverse):
-        atoms = [step.experiment.atoms(reverse) for step in self.steps]
-        return grid.composed(self.steps, grid.tables_of(self.steps, reverse), atoms, eps, reverse)
+    def directed(self, reverse):
+        """The experiment whose forward direction is the one asked for."""
+        return Gridded(self.steps, self.flipped ^ reverse)
+
+    def tables(self):
+        return grid.tables_of(self.steps, self.flipped)
+
+    def law(self, eps, tables):
+        """The composed law around one eps, for scalar parameters."""
+        atoms = [step.experiment.atoms(False) for step in self.steps]
+        atoms = [(jnp.where(self.flipped, -high, low), jnp.where(self.flipped, -low, high)) for low, high in atoms]
+        return grid.composed(self.steps, tables, atoms, eps, self.flipped)
+
+    def _both(self, method, value):
+        """method(experiment, value, False) for both directions, by one program."""
+        wide = self.aligned((2, *value.shape), value.dtype)
+        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
+        found = method(wide.directed(when), jnp.stack([value, value]), False)
+        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
 
     def contact(self, eps, reverse):
-        def one(entry, eps, reverse):
-            law = entry._law(eps, reverse)
-            log_alpha, log_power, log_beta = grid.touch(law, eps)
-            return jax.lax.stop_gradient(grid.log_delta(law, eps)), Point(log_alpha, _rest(log_alpha), log_beta, log_power)
-
-        log_delta, point = self._each(one, eps, reverse)
+        found = _evaluated(_contact_of, self.directed(reverse), eps)
+        log_delta, log_alpha, log_power, log_beta = jnp.moveaxis(found, -1, 0)
+        point = Point(log_alpha, _rest(log_alpha), log_beta, log_power)
         above, below, leaks = self._outside(eps, reverse)
         end = Point.end(below | ~above & (eps < 0))
         out = above | below | ~leaks
         point = jax.tree.map(lambda inner, outer: jnp.where(out, outer, inner), point, end)
-        return jnp.where(out, self._flat(eps), log_delta), point
+        return jax.lax.stop_gradient(jnp.where(out, self._flat(eps), log_delta)), point
+
+    def contacts(self, eps):
+        return self._both(Gridded.contact, eps)
 
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
 
     def log_delta(self, eps, reverse):
         above, below, leaks = self._outside(eps, reverse)
-        value = self._each(lambda entry, e, r: grid.log_delta(entry._law(e, r), e), eps, reverse)
+        value = _evaluated(_log_delta_of, self.directed(reverse), eps)[..., 0]
         return jnp.where(above | below | ~leaks, self._flat(eps), value)
 
+    def log_deltas(self, eps):
+        return self._both(Gridded.log_delta, eps)
+
     def bracket(self, eps, reverse):
-        def one(entry, eps, reverse):
-            law = entry._law(eps, reverse)
+        def one(entry, eps):
+            law = entry.law(eps, entry.tables())
             return *grid.bracket(law), jnp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
 
         above, below, leaks = self._outside(eps, reverse)
-        low, high, rate = self._each(one, eps, reverse)
+        low, high, rate = self.directed(reverse).each(one, eps)
         exact = jnp.maximum(-jnp.expm1(eps), 0.0)
         ulp = 4 * jnp.finfo(eps.dtype).eps
         flat = below | ~leaks
@@ -100,7 +122,7 @@ class Gridded(Envelope):
         return low, high, jnp.where(above | flat, jnp.inf, rate)
 
     def brackets(self, eps):
-        return self.bracket(eps, False), self.bracket(eps, True)
+        return self._both(Gridded.bracket, eps)
 
     def _outside(self, eps, reverse):
         """(is eps above all losses?, below all?, is there any loss at all?)"""
@@ -115,15 +137,21 @@ class Gridded(Envelope):
 
     def find_slope(self, alpha, reverse):
         _, _, leaks = self._outside(jnp.zeros_like(alpha), reverse)
-        return jnp.where(leaks, self._each(_slope_of, alpha, reverse), 0.0)
+        return jnp.where(leaks, self.directed(reverse).each(_slope_of, alpha), 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
         reachable = (log_delta > -jnp.inf) & (log_delta < 0)
         _, _, leaks = self._outside(jnp.zeros_like(log_delta), reverse)
-        eps = self._each(_epsilon_of, jnp.where(reachable, log_delta, -1.0), reverse)
+        eps = self.directed(reverse).each(_epsilon_of, jnp.where(reachable, log_delta, -1.0))
         limit = jnp.where((log_delta < 0) & leaks, self.loss_bound(reverse), 0.0)
         limit = limit + jnp.where(jnp.isnan(log_delta), jnp.nan, 0.0)
         return jnp.where(reachable & leaks, jnp.minimum(eps, limit), limit)
+
+    def epsilons(self, log_delta):
+        return self._both(Gridded.epsilon, log_delta)
+
+    def slopes(self, alpha):
+        return self._both(Gridded.slope, alpha)
 
     def tail_mu(self):
         """All steps with the record decide for alpha -> 0, if they do for each step: mu^2 = sum n_i mu_i^2."""
@@ -132,15 +160,60 @@ class Gridded(Envelope):
             return None
         return jnp.sqrt(sum(jnp.sum(step.count * mu**2, -1) for step, mu in zip(self.steps, known)))
 
+    def gaussian_mu(self):
+        """mu-GDP composes as mu^2 = sum n_i mu_i^2: an upper bound, exact where `tail_mu` is."""
+        def square(step):
+            mu = step.experiment.gaussian_mu()
+            mu = search_mu(step.experiment, jnp.zeros_like(step.count)) if mu is None else mu
+            return jnp.sum(jnp.where(step.count > 0, step.count * mu**2, 0.0), -1)
+
+        return jnp.sqrt(sum(map(square, self.steps), jnp.zeros(())))
+
     def reversed(self):
-        return Gridded(tuple(Step(step.experiment.reversed(), step.count) for step in self.steps))
+        return Gridded(self.steps, ~np.asarray(self.flipped) if isinstance(self.flipped, np.ndarray) else ~self.flipped)
 
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
-        return Gridded(tuple(Step(step.experiment, step.count * n) for step in self.steps))
+        return Gridded(tuple(Step(step.experiment, step.count * n) for step in self.steps), self.flipped)
 
     def subsampled(self, rate):
         raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")
+
+
+def _as_float64(leaf):
+    return leaf if leaf.dtype == jnp.bool_ else leaf.astype(jnp.float64)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _evaluated(function, experiment, values):
+    """function(experiment, value), a vector, for all entries."""
+    return experiment.each(function, values)
+
+
+@_evaluated.defjvp
+def _evaluated_jvp(function, primals, tangents):
+    """By the gradients, which are formed in float64 like the values: what is left is linear in the program's own dtype."""
+    experiment, values = primals
+
+    def one(entry, value):
+        found, back = jax.vjp(lambda steps, v: function(Gridded(steps, entry.flipped), v), entry.steps, value)
+        return found, *jax.lax.map(back, jnp.eye(found.size, dtype=found.dtype))
+
+    found, by_steps, by_value = experiment.each(one, values)
+    change = by_value * tangents[1][..., None]
+    for gradient, tangent in zip(jax.tree.leaves(by_steps), jax.tree.leaves(tangents[0].steps)):
+        behind = tuple(range(values.ndim + 1, gradient.ndim))
+        change = change + jnp.sum(gradient * jnp.expand_dims(tangent, values.ndim), behind)
+    return found, change
+
+
+def _contact_of(entry, eps):
+    law = entry.law(eps, entry.tables())
+    return jnp.stack([grid.log_delta(law, eps), *grid.touch(law, eps)])
+
+
+def _log_delta_of(entry, eps):
+    return grid.log_delta(entry.law(eps, entry.tables()), eps)[None]
 
 
 def _rest(log_value):
@@ -148,9 +221,8 @@ def _rest(log_value):
     return jnp.where(inside, log1mexp(jnp.where(inside, log_value, -1.0)), -jnp.inf)
 
 
-def _approximate(entry, reverse, kind, goal):
+def _approximate(entry, tables, kind, goal):
     """The eps at which the saddle-point approximation of an integral's result meets a goal (log result, log of the rest)."""
-    tables = grid.tables_of(entry.steps, reverse)
     terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
     log_result, log_rest = goal
     small = log_result < log_rest
@@ -161,36 +233,41 @@ def _approximate(entry, reverse, kind, goal):
         upper, lower = (jnp.where(line.side > 0, *pair) for pair in ((line.estimate, other), (other, line.estimate)))
         return jnp.where(small, log_result - upper, lower - log_rest), jnp.zeros_like(eps)
 
-    ends = [sum(jnp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables)) for end in (0, -1)]
-    return newton_in_bracket(shortfall, *ends, iterations=48)
+    low, high = (sum(jnp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables)) for end in (0, -1))
+    return newton_in_bracket(shortfall, low, high, iterations=48)
 
 
-def _refined(entry, eps, reverse, shortfall):
+def _refined(entry, tables, eps, shortfall):
     """Newton inside the composed law around eps, twice: shortfall(law, eps) is (value, slope)."""
-    for _ in range(2):
-        law = entry._law(eps, reverse)
+
+    def recentre(_, eps):
+        law = entry.law(eps, tables)
         reach = 0.25 * law.spacing * grid.SIZE
-        eps = newton_in_bracket(partial(shortfall, law), eps - reach, eps + reach, iterations=12)
-    return eps
+        return newton_in_bracket(partial(shortfall, law), eps - reach, eps + reach, iterations=16)
+
+    return jax.lax.fori_loop(0, 2, recentre, eps)
 
 
-def _epsilon_of(entry, log_delta, reverse):
-    start = _approximate(entry, reverse, DELTA, (log_delta, _rest(log_delta)))
+def _epsilon_of(entry, log_delta):
+    tables = entry.tables()
+    start = _approximate(entry, tables, DELTA, (log_delta, _rest(log_delta)))
 
     def shortfall(law, eps):
         value = grid.log_delta(law, eps)
         return log_delta - value, jnp.exp(eps + grid.touch(law, eps)[0] - value)
 
-    return _refined(entry, jnp.maximum(start, 0.0), reverse, shortfall)
+    return _refined(entry, tables, jnp.maximum(start, 0.0), shortfall)
 
 
-def _slope_of(entry, alpha, reverse):
+def _slope_of(entry, alpha):
     log_alpha, log_rest = jnp.log(alpha), jnp.log1p(-alpha)
-    start = _approximate(entry, reverse, ALPHA, (log_alpha, log_rest))
+    tables = entry.tables()
+    start = _approximate(entry, tables, ALPHA, (log_alpha, log_rest))
     small = log_alpha < log_rest
 
     def shortfall(law, eps):
-        value = grid.touch(law, eps)[0]
-        return jnp.where(small, log_alpha - value, _rest(value) - log_rest), jnp.zeros_like(eps)
+        value, slope = jax.jvp(lambda e: grid.touch(law, e)[0], (eps,), (jnp.ones_like(eps),))
+        rest = _rest(value)
+        return jnp.where(small, log_alpha - value, rest - log_rest), -slope * jnp.where(small, 1.0, jnp.exp(value - rest))
 
-    return _refined(entry, start, reverse, shortfall)
+    return _refined(entry, tables, start, shortfall)

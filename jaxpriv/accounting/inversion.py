@@ -12,7 +12,6 @@ and by 1, and W is chosen to make them negligible. The cost does not depend on t
 """
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -37,19 +36,21 @@ class Term:
 
 
 class Kind(NamedTuple):
-    """An integral: the pole next to which its line runs, and whether the kernel has both poles."""
+    """An integral: the pole next to which its line runs, and whether the kernel has both poles. Numbers, or arrays as eps."""
 
-    pole: float
-    double: bool
+    pole: Any
+    double: Any
 
 
 DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
 
 
 class Line(NamedTuple):
-    """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing; height: log of the integrand at y = 0.
+    """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
 
-    saddle: the d at which the integrand is lowest, exponent: K - eps t there; estimate: the saddle-point approximation of the log of the integral.
+    height: log of the integrand at y = 0.
+    saddle: the d at which the integrand is lowest, exponent: K - eps t there.
+    estimate: the saddle-point approximation of the log of the integral.
     """
 
     d: jax.Array
@@ -112,14 +113,12 @@ def place(terms, eps, kind):
     """The line through the saddle, or between it and the pole where that allows a wider spacing."""
     mean = cumulants(terms, jnp.full_like(eps, kind.pole))[1]
     side = jnp.where(eps > mean, 1.0, -1.0).astype(eps.dtype)
-    inner = (side < 0) & kind.double  # between both poles: 0 < d < 1
+    inner = (side < 0) & jnp.asarray(kind.double)  # between both poles: 0 < d < 1
 
     def other(d):
         """d log|other factor of the kernel| / d log d and its derivative."""
-        if not kind.double:
-            return jnp.zeros_like(d), jnp.zeros_like(d)
         away = jnp.where(inner, 1 - d, 1 + d)
-        return -side * d / away, -side * d / (away * away)
+        return jnp.where(kind.double, -side * d / away, 0.0), jnp.where(kind.double, -side * d / (away * away), 0.0)
 
     def pull(x):
         """d height/d log d, and its slope."""
@@ -134,8 +133,8 @@ def place(terms, eps, kind):
     saddle = jnp.exp(newton_in_bracket(pull, low, high, iterations=40))
 
     def heights(d):
-        total, _, second = cumulants(_stacked(terms, d.shape[0]), _c(kind, side, d))
-        away = jnp.log(jnp.where(inner, 1 - d, 1 + d)) if kind.double else 0.0
+        total, _, second = cumulants(stacked(terms, d.shape[0]), _c(kind, side, d))
+        away = jnp.where(kind.double, jnp.log(jnp.where(inner, 1 - d, 1 + d)), 0.0)
         return total - side * eps * d - jnp.log(d) - away, second, total
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
@@ -147,12 +146,16 @@ def place(terms, eps, kind):
     far = jnp.min((beyond - estimate + _NEGLIGIBLE) / (further - d[:, None]), 1)
     width = jnp.maximum((_NEGLIGIBLE - estimate) / d, far)
     width = jnp.where(height <= height[0] + _CANCELS, width, jnp.inf)
-    best = jnp.argmin(width, 0)[None]
-    d, height, width = (jnp.take_along_axis(jnp.broadcast_to(v, width.shape), best, 0)[0] for v in (d, height, width))
+    d, height, width = at_smallest(width, d), at_smallest(width, height), jnp.min(width, 0)
     return Line(d, side, height, 2 * math.pi / width, estimate, saddle, total[0] - side * eps * saddle)
 
 
-def _stacked(terms, count):
+def at_smallest(keys, values):
+    """The value, along the first axis, at the smallest key. (argmin does not compile in float64 inside a float32 program.)"""
+    return jnp.max(jnp.where(keys == jnp.min(keys, 0), values, -jnp.inf), 0)
+
+
+def stacked(terms, count):
     """The terms `count` times along a new first axis."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), terms)
 
@@ -164,7 +167,7 @@ def _further(terms, eps, kind, side, saddle, inner):
     """
     k = jnp.arange(1.0, 11.0, dtype=eps.dtype).reshape((10,) + (1,) * eps.ndim)
     further = jnp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
-    beyond = cumulants(_stacked(terms, 10), _c(kind, side, further))[0] - side * eps * further
+    beyond = cumulants(stacked(terms, 10), _c(kind, side, further))[0] - side * eps * further
     return further, jnp.where(jnp.isnan(beyond), jnp.inf, beyond)
 
 
@@ -172,11 +175,10 @@ def _kernel(kind, a, y):
     """The kernel over its value at y = 0: a/(a+iy), times (1+a)/(1+a+iy) where it is double."""
     size = a / (a * a + y * y)
     re, im = a * size, -y * size
-    if kind.double:
-        b = 1 + a
-        other = b / (b * b + y * y)
-        re, im = b * re * other + im * y * other, b * im * other - re * y * other
-    return re, im
+    b = 1 + a
+    other = b / (b * b + y * y)
+    both = b * re * other + im * y * other, b * im * other - re * y * other
+    return jnp.where(kind.double, both[0], re), jnp.where(kind.double, both[1], im)
 
 
 def _frequencies(terms, eps, kind, line, visit, start, stop, blocks):
@@ -259,7 +261,7 @@ def _logs(line, sums):
     return jnp.where(line.side > 0, value, other), jnp.where(line.side > 0, other, value), resolved
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
+@jax.custom_jvp
 def log_result(terms, eps, kind):
     """(log result, log of one less the result) of an integral, differentiable in every parameter, count and eps."""
     logs = invert(terms, eps, kind)
@@ -267,9 +269,9 @@ def log_result(terms, eps, kind):
 
 
 @log_result.defjvp
-def _log_result_jvp(kind, primals, tangents):
+def _log_result_jvp(primals, tangents):
     """A parameter moves the integrand by its K at fixed t: d I = (1/2 pi i) int (integrand) dK dt, one more sum each."""
-    terms, eps = primals
+    terms, eps, kind = primals
     result, rest, side, by_terms, by_eps = _gradient(terms, eps, kind)
     changes = jax.tree.map(_dot, by_terms, tangents[0])
     change = sum(jax.tree.leaves(changes), by_eps * tangents[1])

@@ -45,9 +45,12 @@ class Cells(NamedTuple):
 
 
 def cells(experiment, points, reverse):
-    """The `Cells` between successive points, for one direction of an experiment with scalar parameters."""
-    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned(points.shape, points.dtype)
-    test = wide.touch(points, reverse)
+    """The `Cells` between successive points, for one direction (data, not a choice of programs) and scalar parameters."""
+    return between_points(points, touch(experiment, points, reverse))
+
+
+def between_points(points, test):
+    """The `Cells` from the tests at the points."""
     log_p, error_p = _difference(test.log_power, test.log_beta)
     log_q, error_q = _difference(test.log_alpha, test.log_specificity)
     width = points[1:] - points[:-1]
@@ -57,6 +60,16 @@ def cells(experiment, points, reverse):
     rise = jnp.where(some, rise, jnp.where(jnp.isfinite(log_p), width, 0.0))
     return Cells(log_p, jnp.clip(rise, 0.0, width), jnp.minimum(error_p + error_q, 1.0),
                  jnp.exp(test.log_beta[0]), jnp.exp(test.log_power[-1]))
+
+
+def touch(experiment, points, reverse):
+    """The tests at ascending eps, in one direction: to reject losses above eps in reverse is not to reject them below -eps.
+
+    No loss with positive mass may be among the points, for which of the two tests has it then differs.
+    """
+    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned(points.shape, points.dtype)
+    test = wide.touch(jnp.where(reverse, -jnp.flip(points), points), False)
+    return jax.tree.map(lambda own, other: jnp.where(reverse, jnp.flip(other), own), test, test.exchanged())
 
 
 def _difference(log_up, log_down):

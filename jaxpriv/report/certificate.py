@@ -99,8 +99,8 @@ def certify(mechanism, delta=1e-5, run=directly):
         run: how to evaluate a list of (function, *arguments); the command line keeps compiled programs on disk.
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption",
-        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu and advantage are
-        upper bounds.
+        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu, advantage
+        and tpr_at_fpr are upper bounds.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
@@ -130,7 +130,7 @@ def epsilon_bounds(curve, delta):
 
 def _tpr(curve, delta):
     del delta
-    return curve.power(np.asarray(FALSE_POSITIVE_RATES))
+    return 1 - curve.beta_bounds(np.asarray(FALSE_POSITIVE_RATES))[0]
 
 
 def _summary(curve, delta):

@@ -129,7 +129,8 @@ class Curve:
 
         Guarantee: an upper bound (mu-GDP holds). Exact for every curve from Gaussian noise: there it is the limit
         alpha -> 0, where the relaxed adversary catches up with the full one. For losses that are bounded (Laplace) a
-        certified search, tight to about 1e-9. Source: Dong, Roth, Su, Definition 2.6.
+        certified search, tight to about 1e-9; for compositions with such steps the root of the sum of the squares of all
+        steps' mu, which is not the smallest. Source: Dong, Roth, Su, Definition 2.6, Corollary 3.3.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.relaxed.gaussian(0.5, dim=30).gdp_mu():.4f}")
@@ -195,8 +196,9 @@ class Curve:
 
         Guarantee: both sides, up to the rounding model below. Where the curve is in closed form rounding is the only error:
         delta = A - e^epsilon B is computed to 64 units in the last place of log A, times A/delta where A and B cancel. For a
-        composition of sub-sampled steps the bracket adds the aliasing of the inversion, the frequencies left out, the error
-        of the rule for each transform, and the rounding of the sums (`jaxpriv.accounting.inversion`).
+        composition of sub-sampled Gaussian steps the bracket adds aliasing, truncated frequencies, the quadrature of each
+        transform, and the rounding of the sums (`jaxpriv.accounting.inversion`); for one of other mechanisms discretisation,
+        truncation of tails, aliasing, and the rounding of the Fourier transforms (`jaxpriv.accounting.grid`).
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).delta_bounds(1.0)
@@ -220,6 +222,48 @@ class Curve:
         check_domain("delta", delta, UNIT)
         with jax.enable_x64(True):
             return _kept(evaluate.bounds_of_epsilon(*_as_float64(self, delta)))
+
+    def beta_bounds(self, alpha):
+        """(lower, upper) with the exact type II error f(alpha) in between, in float64 whatever the mode; alpha in [0, 1].
+
+        Guarantee: both sides; from `delta_bounds` at three eps and the concavity of 1 - delta - e^eps alpha in e^eps, so that
+        the width is that of delta's bracket plus about 1e-9. 1 - lower bounds the power (TPR at FPR alpha) of every test.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).beta_bounds(0.05)
+            >>> print(f"{low:.6f} {high:.6f}")
+            0.740489 0.740489
+        """
+        check_domain("alpha", alpha, UNIT)
+        with jax.enable_x64(True):
+            return _kept(evaluate.bounds_of_beta(*_as_float64(self, alpha)))
+
+    def advantage_bounds(self):
+        """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).advantage_bounds()
+            >>> bool(low < high), bool(high - low < 1e-12)
+            (True, True)
+        """
+        return self.delta_bounds(0.0)
+
+    def gdp_mu_bounds(self):
+        """(lower, upper) with the smallest mu of mu-GDP in between, in float64 whatever the mode.
+
+        Guarantee: both sides. upper is `gdp_mu()`; lower is the largest mu that the lower bounds of the profile at a few eps
+        ask for, or `gdp_mu()` less rounding where that is exact (Gaussian noise).
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.laplace(1.0).gdp_mu_bounds()
+            >>> print(f"{low:.4f} {high:.4f}")
+            0.9852 1.0369
+        """
+        with jax.enable_x64(True):
+            wide, _ = _as_float64(self, 0.0)
+            upper = wide.gdp_mu()
+            exact = wide.experiment.tail_mu() is not None
+            return _kept((upper * (1 - 1e-14) if exact else evaluate.least_mu(wide), upper))
 
 
 def _kept(bounds):

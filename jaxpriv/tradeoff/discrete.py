@@ -117,4 +117,5 @@ class Discrete(Envelope):
         return Discrete(*self._laws(True))
 
     def subsampled(self, rate):
-        return Discrete(self.null, (1 - jnp.asarray(rate)[..., None]) * self.null + jnp.asarray(rate)[..., None] * self.alternative)
+        rate = jnp.asarray(rate)[..., None]
+        return Discrete(self.null, (1 - rate) * self.null + rate * self.alternative)

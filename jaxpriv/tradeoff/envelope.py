@@ -202,11 +202,11 @@ class Symmetric(Envelope):
 
     def log_delta(self, eps, reverse):
         del reverse
-        return _largest([member.log_delta(eps, r) for member in self.members for r in (False, True)])
+        return _largest([value for member in self.members for value in member.log_deltas(eps)])
 
     def epsilon(self, log_delta, reverse):
         del reverse
-        return _largest([member.epsilon(log_delta, r) for member in self.members for r in (False, True)])
+        return _largest([value for member in self.members for value in member.epsilons(log_delta)])
 
     def touch(self, eps, reverse):
         """The supporting direction's point; where several tie, as they do at eps = 0, the one with the smallest alpha."""

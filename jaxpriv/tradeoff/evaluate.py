@@ -8,7 +8,9 @@ import numpy as np
 
 from jaxpriv._checks import UNIT, Domain, check_domain
 from jaxpriv.tradeoff.gaussian_mu import certified_mu
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
+from jaxpriv.tradeoff.solve import newton_in_bracket
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(14)
@@ -116,6 +118,12 @@ def known_mu(experiment, zero):
 
 @elementwise(REAL)
 def searched_mu(experiment, zero):
+    return search_mu(experiment, zero)
+
+
+def search_mu(experiment, zero):
+    """An upper bound of the smallest mu for bounded losses, for all entries in the shape of `zero`."""
+
     def one(experiment):
         def direction(reverse):
             def errors_and_slope(alpha):
@@ -186,7 +194,7 @@ def bounds_of_epsilon(experiment, delta):
         step, ends, width, _ = state
         lower, upper, rate = _profile_bounds(both, ends)
         first = 2 * jnp.maximum(safe_log(upper) - safe_log(delta), safe_log(delta) - safe_log(lower)) / rate + rounding
-        first = jnp.where(jnp.isfinite(first), jnp.clip(first, rounding, 1e-6 * (1 + at)), 1e-9)
+        first = jnp.where(jnp.isfinite(first), jnp.clip(first, rounding, 1e-2 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, first, width)
         holds = jnp.stack([(lower[0] >= delta) | (ends[0] == 0), upper[1] <= delta])
         moves = ~holds | ((step == 0) & (at > 0))
@@ -202,3 +210,59 @@ def bounds_of_epsilon(experiment, delta):
     _, ends, _, verified = jax.lax.while_loop(unverified, verify, state)
     low, high = jnp.where(verified, ends, jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)]))
     return jnp.where(finite, low, estimate), jnp.where(finite, high, estimate)
+
+
+@elementwise(UNIT, "alpha")
+def bounds_of_beta(experiment, alpha):
+    """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of which brackets are known.
+
+    Any x bounds it from below. From above: between three points a concave function lies under the chord of the other two,
+    extended; and where its middle value is the largest beyond doubt, it has its maximum between the outer ones.
+    """
+    inside = (alpha > 0) & (alpha < 1)
+    level = jnp.where(inside, alpha, 0.5)
+    three = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((3, *alpha.shape), alpha.dtype)
+    aside = jnp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
+
+    eps = jnp.clip(experiment.slope(level, False), -700.0, 700.0)
+
+    def look(_, state):
+        """The second time as far apart as the width of the brackets makes best."""
+        step, *_ = state
+        ends = eps + step * aside
+        lower, upper, rate = _profile_bounds(three, ends)
+        blur = (upper[1] - lower[1]) / jnp.clip(rate[1] * upper[1], 1e-300, 1.0)
+        step = jnp.clip(2 * jnp.sqrt(jnp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
+        return step * (1 + jnp.abs(eps)), ends, lower, upper
+
+    start = jnp.zeros((3, *alpha.shape), alpha.dtype)
+    _, ends, lower, upper = jax.lax.fori_loop(0, 2, look, (1e-6 * (1 + jnp.abs(eps)), start, start, start))
+    x = jnp.exp(ends)
+    slack = 4 * jnp.finfo(alpha.dtype).eps * (1 + x * level)
+    most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
+    rise = jnp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
+    fall = jnp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
+    peak = (least[1] >= most[0]) & (least[1] >= most[2])
+    flat = 1 - level
+    high = jnp.where(peak, jnp.minimum(most[1] + jnp.maximum(rise, fall), flat), flat)
+    lowest = jnp.clip(jnp.max(least, 0), 0.0, flat)
+    end = jnp.where(alpha <= 0, 1.0, 0.0)  # f(0) is 1 less what is given away for sure; any bracket of it is [0, 1]
+    return jnp.where(inside, lowest, jnp.where(alpha <= 0, 0.0, end)), jnp.where(inside, jnp.maximum(high, lowest), end)
+
+
+@elementwise(REAL)
+def least_mu(experiment, zero):
+    """A lower bound of the smallest mu: that of G_mu whose profile is what is certain of this one's, at a few eps."""
+    eps = jnp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
+    spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
+    eps = jnp.broadcast_to(eps, (4, *zero.shape))
+    target = safe_log(_profile_bounds(spread, eps)[0])
+    goal = jnp.where(jnp.isfinite(target), target, -1.0)
+
+    def shortfall(log_mu):
+        mu = jnp.exp(log_mu)
+        return NormalShift(mu).log_delta_at(eps, None, False) - goal, jnp.zeros_like(mu)
+
+    low = jnp.full_like(eps, -25.0)
+    mu = jnp.exp(newton_in_bracket(shortfall, low, low + 30.0, iterations=60))
+    return jnp.max(jnp.where(jnp.isfinite(target), mu, 0.0), 0) * (1 - 1e-9)

@@ -89,6 +89,14 @@ class Experiment(ABC):
         """The contacts of both directions at one eps."""
         return self.contact(eps, False), self.contact(eps, True)
 
+    def log_deltas(self, eps):
+        """log_delta of both directions at one eps."""
+        return self.log_delta(eps, False), self.log_delta(eps, True)
+
+    def epsilons(self, log_delta):
+        """epsilon of both directions at one log delta."""
+        return self.epsilon(log_delta, False), self.epsilon(log_delta, True)
+
     def loss_bound(self, reverse):
         """The largest privacy loss of a direction: delta is zero beyond."""
         del reverse

@@ -28,3 +28,4 @@ def newton_in_bracket(function, low, high, iterations=40):
     middle = 0.5 * low + 0.5 * high
     state = low, high, middle, middle, jnp.full_like(middle, jnp.inf)
     return jax.lax.fori_loop(0, iterations, step, state)[3]
+

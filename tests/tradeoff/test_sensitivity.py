@@ -11,7 +11,7 @@ import jaxpriv
 from jaxpriv import detection_resilience, relaxed, worst_case
 from jaxpriv.tradeoff import Curve
 from tests import test_calibrate
-from tests.tradeoff import test_oracle, test_papers, test_properties, test_reference
+from tests.tradeoff import test_bounds, test_oracle, test_papers, test_properties, test_reference
 
 
 class Slip(NamedTuple):
@@ -132,6 +132,34 @@ def check_full_laplace():
     test_oracle.test_profile_is_the_integral("laplace", 1.0)
 
 
+def check_beta_bounds():
+    test_bounds.test_beta("gaussian")
+
+
+def check_mu_bounds():
+    test_bounds.test_mu()
+
+
+def check_advantage_bounds():
+    test_bounds.test_advantage()
+
+
+def check_black_boxes():
+    """e^eps alpha + beta + delta = 1 where the first piece ends."""
+    beta = float(worst_case.approximate_dp(0.5, 0.01)(0.1))
+    np.testing.assert_allclose(beta, 0.99 - np.exp(0.5) * 0.1, rtol=1e-12)
+
+
+def check_responses():
+    np.testing.assert_allclose(worst_case.randomized_response(1.0).advantage(), np.tanh(0.5), rtol=1e-12)
+
+
+def check_relaxed_steps():
+    """One step is the sub-sampled pair; two leak more."""
+    one = relaxed.gaussian(0.8, 3).subsample(0.2).delta(0.1)
+    np.testing.assert_allclose(relaxed.subsampled_gaussian(1.25, 0.2, 1, dim=3).delta(0.1), one, rtol=1e-12)
+
+
 def narrower(true):
     """Lower bound returned as upper."""
 
@@ -176,6 +204,23 @@ SLIPS = {
     "bounds of delta swapped": method("delta_bounds", swapped, check_golden_bounds),
     "upper bound of epsilon is the lower": method("epsilon_bounds", narrower, check_golden_bounds),
     "bounds of epsilon swapped": method("epsilon_bounds", swapped, check_golden_bounds),
+    "lower bound of beta is the upper": method(
+        "beta_bounds", lambda true: lambda c, a: (true(c, a)[1] + 1e-9,) * 2, check_beta_bounds
+    ),
+    "bounds of beta at half the level": method(
+        "beta_bounds", lambda true: lambda c, a: true(c, np.divide(a, 2)), check_beta_bounds
+    ),
+    "mu's upper bound is the lower": method("gdp_mu_bounds", lambda true: lambda c: (true(c)[0],) * 2, check_mu_bounds),
+    "advantage's upper bound is the lower": method(
+        "advantage_bounds", lambda true: lambda c: (true(c)[0] * (1 - 1e-12),) * 2, check_advantage_bounds
+    ),
+    "delta twice": Slip(worst_case, "approximate_dp", lambda true: lambda e, d: true(e, 2 * d), check_black_boxes),
+    "responses of half the epsilon": Slip(
+        worst_case, "randomized_response", lambda true: lambda e: true(e / 2), check_responses
+    ),
+    "the other rate": Slip(
+        relaxed, "subsampled_gaussian", lambda true: lambda s, q, n, dim=1: true(s, 1 - q, n, dim), check_relaxed_steps
+    ),
     "full Gaussian with mu/2": Slip(
         worst_case, "gaussian", lambda true: lambda mu: true(np.asarray(mu) / 2), check_power
     ),

@@ -1,0 +1,75 @@
+"""Certified errors, advantage and mu: the exact value is inside, at kinks and ends too, and the width is small."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from jaxpriv import relaxed, worst_case
+
+NORM = scipy.stats.norm
+ALPHA = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0])
+
+
+def laplace_beta(alpha, ratio):
+    """Dong, Roth, Su, Lemma A.6."""
+    edge = np.exp(-ratio) / 2
+    middle = np.exp(-ratio) / (4 * np.clip(alpha, edge, 0.5))
+    return np.where(alpha < edge, 1 - np.exp(ratio) * alpha, np.where(alpha <= 0.5, middle, np.exp(-ratio) * (1 - alpha)))
+
+
+CASES = {
+    "gaussian": (worst_case.gaussian(0.8), NORM.cdf(NORM.isf(ALPHA) - 0.8), 1e-9),
+    "laplace": (worst_case.laplace(1.3), laplace_beta(ALPHA, 1.3), 1e-5),
+    "sub-sampled": (worst_case.gaussian(0.8).subsample(0.25), 0.25 * NORM.cdf(NORM.isf(ALPHA) - 0.8) + 0.75 * (1 - ALPHA), 1e-9),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_beta(name):
+    curve, truth, width = CASES[name]
+    low, high = curve.beta_bounds(ALPHA)
+    assert np.all(low <= truth + 1e-15)
+    assert np.all(truth <= high + 1e-15)
+    inside = (ALPHA > 1e-6) & (ALPHA < 1 - 1e-6)
+    assert np.all((high - low)[inside] <= width)
+    assert np.all((low >= 0) & (high <= 1 - ALPHA + 1e-15))
+
+
+def test_mu():
+    """Exact for Gaussian noise; for Laplace noise the curves meet at alpha = beta = e^(-ratio/2)/2."""
+    low, high = worst_case.gaussian(np.array([0.0, 0.7, 3.0])).gdp_mu_bounds()
+    np.testing.assert_allclose(low, [0.0, 0.7, 3.0], rtol=1e-12)
+    np.testing.assert_allclose(high, [0.0, 0.7, 3.0], rtol=1e-12)
+    truth = 2 * NORM.isf(np.exp(-1.3 / 2) / 2)
+    low, high = worst_case.laplace(1.3).gdp_mu_bounds()
+    assert 0.9 * truth < low <= truth <= high < truth * (1 + 1e-8)
+    low, high = relaxed.laplace(1.3).symmetric().gdp_mu_bounds()
+    assert 0.5 * high < low <= high
+
+
+def test_advantage():
+    low, high = worst_case.gaussian(1.0).advantage_bounds()
+    truth = 2 * NORM.cdf(0.5) - 1
+    assert low <= truth <= high <= low + 1e-12
+
+
+@pytest.mark.slow
+def test_of_compositions():
+    """The estimate lies inside, and the certified power is an upper bound."""
+    curve = worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
+    alpha = np.array([1e-3, 0.1])
+    low, high = curve.beta_bounds(alpha)
+    assert np.all(low <= curve(alpha))
+    assert np.all(curve(alpha) <= high)
+    assert np.all(high - low < 1e-8)
+    laplace = worst_case.laplace(0.3).compose(20)
+    low, high = laplace.gdp_mu_bounds()
+    one = float(worst_case.laplace(0.3).gdp_mu())
+    assert low <= high <= 20**0.5 * one * (1 + 1e-12)
+    assert low > 0.75 * high
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1])
+def test_range(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        worst_case.gaussian(1.0).beta_bounds(alpha)
