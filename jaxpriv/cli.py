@@ -155,11 +155,17 @@ def _run(jobs):
     return programs.run(_cache() / "programs", jobs)
 
 
+def compile_fast():
+    """Tell XLA, before it starts, to leave out what takes it most of the time; what is computed stays the same."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if version("jaxlib").startswith(_FUSION_EMITTERS_FLAG_IN) and "fusion_emitters" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_use_fusion_emitters=false"  # three times slower to compile than without
+
+
 def _configure_jax(run_once=True):
     """float64; programs kept between calls; where they run once on a few numbers, in closed form, compiled fast."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if run_once and version("jaxlib").startswith(_FUSION_EMITTERS_FLAG_IN) and "fusion_emitters" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_use_fusion_emitters=false"  # three times slower to compile than without
+    if run_once:
+        compile_fast()
     import jax
 
     jax.config.update("jax_enable_x64", True)

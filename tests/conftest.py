@@ -1,9 +1,14 @@
 """Test settings: float64 everywhere (float32 tests pass float32 arrays), and hypothesis without randomness."""
 
+import os
+
 import hypothesis
 import jax
 import pytest
 
+from jaxpriv.cli import compile_fast
+
+compile_fast()
 jax.config.update("jax_enable_x64", True)
 hypothesis.settings.register_profile("jaxpriv", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("jaxpriv")
@@ -11,9 +16,10 @@ hypothesis.settings.load_profile("jaxpriv")
 
 @pytest.fixture(scope="session", autouse=True)
 def _share_programs(tmp_path_factory, worker_id):
-    """What took long to compile in one test process is read by the other."""
-    base = tmp_path_factory.getbasetemp()
-    jax.config.update("jax_compilation_cache_dir", str((base if worker_id == "master" else base.parent) / "xla"))
+    """What took long to compile in one test process is read by the others; .ci/run names one folder for all its runs."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        base = tmp_path_factory.getbasetemp()
+        jax.config.update("jax_compilation_cache_dir", str((base if worker_id == "master" else base.parent) / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 
 

@@ -251,8 +251,9 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     out = table.above + table.below  # upper bounds take both for infinite losses
     log_finite = jnp.where(out < 1, jnp.log1p(-jnp.minimum(out, 1 - ulp)), -jnp.inf)
     doubt = entry + 4 * ulp * (1 + jnp.abs(value))
+    log_ending = jnp.log1p(-jnp.minimum(table.endless, 1 - ulp))
     steps = Totals(log_size, angle, jnp.log(size + error), unrest, shifted, value, origin,
-                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, doubt, log_finite, jnp.log1p(-jnp.minimum(table.endless, 1 - ulp)), table.below)
+                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, doubt, log_finite, log_ending, table.below)
     return jax.tree.map(lambda sums, one: sums + jnp.where(count > 0, count * one, 0.0), totals, steps)
 
 
@@ -355,7 +356,8 @@ def bracket(law):
     low = safe_log(jnp.maximum(value - error, 0.0)) + scale - law.doubt
     high = safe_log(value + error) + scale + law.doubt
     # of one less delta an upper law is the lower bound
-    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(jnp.logaddexp(high[UP], law.log_infinite) + 64 * jnp.finfo(loss.dtype).eps))
+    log_upper = jnp.logaddexp(high[UP], law.log_infinite) + 64 * jnp.finfo(loss.dtype).eps
+    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(log_upper))
     most = jnp.logaddexp(high[DOWN], safe_log(law.below))
     lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(jnp.logaddexp(low[DOWN], law.log_endless)))
     return lower, jnp.minimum(upper, 1.0)

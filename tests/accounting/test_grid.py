@@ -57,6 +57,7 @@ def test_randomised_response():
     assert np.all(bounds[1] - bounds[0] <= 1e-6 * truth)
 
 
+@pytest.mark.slow
 def test_black_boxes():
     """(epsilon, delta) n times: 1 - (1-delta)^n of knowing everything, else randomised response; basic composition bounds it."""
     curve = worst_case.approximate_dp(0.1, 1e-6).compose(10)
@@ -69,6 +70,7 @@ def test_black_boxes():
     assert curve.delta_bounds(1.0)[1] <= 10.01e-6
 
 
+@pytest.mark.slow
 def test_one_step_is_the_curve():
     """A composition of one, for every kind of curve: all methods, both directions."""
     curves = [worst_case.laplace(1.0), worst_case.laplace(0.7).subsample(0.2), relaxed.laplace(1.2),
@@ -82,10 +84,11 @@ def test_one_step_is_the_curve():
             np.testing.assert_allclose(ours.epsilon(1e-3), truth.epsilon(1e-3), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("direction", ["rem", pytest.param("add", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", ["rem", "add"])
 def test_golden(direction):
     """Sub-sampled Gaussian steps: brackets hold the 40-digit values, estimates meet them where losses are not too uneven."""
-    chosen = [e for e in GOLDEN if e["direction"] == direction and e["q"] < 1 and float(e["delta"]) > 1e-60]
+    chosen = [e for e in GOLDEN if e["direction"] == direction and e["q"] < 1 and float(e["delta"]) > 1e-60][::2]
     q, sigma, steps, eps, delta = (np.array([float(e[k]) for e in chosen]) for k in ("q", "sigma", "T", "eps", "delta"))
     curve = gridded(worst_case.gaussian(1 / sigma).subsample(q), steps)
     curve = curve.reversed() if direction == "add" else curve
@@ -97,6 +100,7 @@ def test_golden(direction):
     np.testing.assert_allclose(got[even], delta[even], rtol=3e-6)
 
 
+@pytest.mark.slow
 def test_both_engines_meet():
     """Laplace noise joined to nothing but Gaussian steps: what the transform says of them alone."""
     steps = worst_case.gaussian(1.0).subsample(0.05).compose(60), worst_case.gaussian(0.5).subsample(0.2).compose(30)
