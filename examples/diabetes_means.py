@@ -31,7 +31,7 @@ PUBLIC_RANGES = {
 
 
 def main():
-    mechanism, delta = read_toml(Path(__file__).with_suffix(".toml"))
+    _, mechanism, delta = read_toml(Path(__file__).with_suffix(".toml"))
     mechanism = mechanism_from(mechanism)
 
     records = jnp.asarray(load_diabetes(scaled=False).data)

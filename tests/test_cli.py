@@ -115,6 +115,7 @@ DP_SGD = ["--dataset-size", 10_000, "--batch-size", 100, "--epochs", 3, "--dim",
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_dp_sgd(environment, tmp_path):
     """By flags and by a file; the table shows the bracket; three panels."""
     by_flags = run(environment, "certify", *DP_SGD, "--noise-multiplier", 1, "--json", "--out", tmp_path)
@@ -142,6 +143,7 @@ def test_dp_sgd(environment, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_dp_sgd_calibrates_the_noise(environment):
     done = run(environment, "certify", *DP_SGD, "--epsilon", 2, "--delta", "1e-6", "--json")
     assert done.returncode == 0, done.stderr

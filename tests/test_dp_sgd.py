@@ -24,6 +24,7 @@ def test_steps(dataset_size, batch_size, epochs, steps):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_certificate():
     """The numbers are those of the curves; adversaries, adjacency and sampling are said."""
     certificate = certify(MECHANISM, 1e-6)

@@ -36,6 +36,7 @@ def test_numbers_are_those_of_the_curves(rows):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_relaxed_stands_beside_the_worst_case(rows):
     both = list(sweep(NOISES, RATES, STEPS, 1e-5, relaxed_dim=2))
     for row, alone in zip(both, rows, strict=True):

@@ -256,7 +256,10 @@ def _epsilon_of(entry, log_delta):
         value = grid.log_delta(law, eps)
         return log_delta - value, jnp.exp(eps + grid.touch(law, eps)[0] - value)
 
-    return _refined(entry, tables, jnp.maximum(start, 0.0), shortfall)
+    eps = _refined(entry, tables, jnp.maximum(start, 0.0), shortfall)
+    # below the probability of an infinite loss no eps is enough
+    never = sum(jnp.sum(step.count * jnp.log1p(-table.endless)) for step, table in zip(entry.steps, tables))
+    return jnp.where(log_delta < grid.safe_log(-jnp.expm1(never)), jnp.inf, eps)
 
 
 def _slope_of(entry, alpha):

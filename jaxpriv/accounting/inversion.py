@@ -129,7 +129,8 @@ def place(terms, eps, kind):
         return along - 1 + lean, along + d * d * second + bend
 
     low = jnp.full_like(eps, -32.0)
-    high = jnp.where(inner, -1e-9, 60.0)
+    farthest = 60.0 if eps.dtype == jnp.float64 else 16.0  # its square must not overflow
+    high = jnp.where(inner, -1e-9, farthest)
     saddle = jnp.exp(newton_in_bracket(pull, low, high, iterations=40))
 
     def heights(d):

@@ -102,7 +102,7 @@ def downwards(found, spacing):
     lean = 0.5 * (mass[1:] + log_excess[1:] - mass[:-1] - log_deficit[:-1])
     joins = jnp.isfinite(lean) & (jnp.maximum(found.error[1:], found.error[:-1]) < 0.1)
     lean = jnp.where(joins, jnp.clip(lean, -300.0, 300.0), 0.0)
-    up, down = _shares(mass, lean, joins)
+    up, down = _shares(lean, joins)
     none = jnp.zeros_like(mass[:1])
     # a little less, and that little falls, for rounding may have flattered a cell's loss
     slack = jnp.minimum(found.error / -jnp.expm1(-spacing), 1.0)
@@ -115,23 +115,14 @@ def downwards(found, spacing):
     return low, found.log_mass + jnp.log(2 * found.error + 1e-15), mass[0] + safe_log(fallen[0])
 
 
-def _shares(mass, lean, joins):
-    """(v_j, u_j+1) for every point between two cells: with v_j + u_j <= 1, and nearly 1.
+def _shares(lean, joins):
+    """(v_j, u_j+1) for every point between two cells, with v_j + u_j <= 1 and nearly 1.
 
-    In terms of x = 2 w/sqrt(A B): the least squares of all P_j (1 - v_j - u_j), then scaled so that none is negative, and what is
-    left over matched once more, at every other point first, for two neighbouring points ask the same cell.
+    w = sqrt(A B)/2 is right to second order where cells fill evenly. It is scaled to at most what a cell has, and what is
+    left over is matched once more: at every other point first, for two neighbouring points ask the same cell.
     """
-    rise, fall = (jnp.where(joins, 0.5 * jnp.exp(sign * lean), 0.0) for sign in (1, -1))
+    up, down = (jnp.where(joins, 0.5 * jnp.exp(sign * lean), 0.0) for sign in (1, -1))
     none = jnp.zeros_like(lean[:1])
-    square = jnp.exp(jnp.clip(2 * (mass - jnp.max(mass)), -300.0, 0.0))
-    left, right = square[:-1], square[1:]
-    across = right[:-1] * fall[:-1] * rise[1:]
-    hold = 1e-9 * (left + right)
-    x = jax.lax.linalg.tridiagonal_solve(
-        jnp.concatenate([none, across]), left * rise**2 + right * fall**2 + hold,
-        jnp.concatenate([across, none]), (left * rise + right * fall + hold)[:, None])[:, 0]
-    x = jnp.where(joins & (x > 0), x, 0.0)
-    up, down = x * rise, x * fall
 
     def taken():
         return jnp.concatenate([up, none]) + jnp.concatenate([none, down])

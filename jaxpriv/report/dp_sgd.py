@@ -12,7 +12,7 @@ from jaxpriv.report.table import rounded_up
 
 RELAXED_ASSUMPTION = ("The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step "
                       "by step, and does not add releases up.")
-_STAGES = 12
+_STAGES = 8
 _NOISES = tuple(2.0**k for k in range(-4, 13))
 
 

@@ -12,7 +12,7 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxpriv[plots]'") from None
 
 _COLOURS = ("#c0392b", "#2c6fbb", "#2a9d5c")
-_POINTS = 48
+_POINTS = 32
 
 
 def draw(mechanism, delta, path, run=directly):

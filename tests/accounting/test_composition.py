@@ -50,6 +50,7 @@ def test_golden_estimates(direction):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["rem", "add"])
 def test_golden_bounds_of_few_steps(direction):
     """Few steps at a tiny rate are not resolved by a straight line; the bracket says so and is right."""
@@ -83,6 +84,7 @@ def full_rate(mu, steps):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_rate_one_is_the_gaussian_curve():
     """Every method, at both signs of epsilon, in both directions."""
     mu = np.array([0.2, 0.7, 1.3])
@@ -180,6 +182,7 @@ def test_add_is_bounded():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_extremes_are_numbers():
     """Noise from 0.05 to 1e4, rates from 1e-7, counts to 1e7: finite estimates in [0, 1] inside a bracket."""
     sigma = np.array([0.05, 1.0, 1e4])[:, None, None]

@@ -71,6 +71,7 @@ def test_black_boxes():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_step_is_the_curve():
     """A composition of one, for every kind of curve: all methods, both directions."""
     curves = [worst_case.laplace(1.0), worst_case.laplace(0.7).subsample(0.2), relaxed.laplace(1.2),
@@ -85,6 +86,7 @@ def test_one_step_is_the_curve():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["rem", "add"])
 def test_golden(direction):
     """Sub-sampled Gaussian steps: brackets hold the 40-digit values, estimates meet them where losses are not too uneven."""
@@ -126,6 +128,7 @@ def magnitudes(dim, nc, rate, eps):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_relaxed_steps():
     """Two steps by integration; more steps, a larger rate and less noise leak more; the worst case is never beaten."""
     truth = magnitudes(4, 2.25, 0.3, 0.2)
@@ -148,6 +151,7 @@ def test_relaxed_releases_add_up():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_methods_agree():
     """epsilon inverts delta, the curve its inverse; brackets hold both; symmetric is the larger direction."""
     curve = worst_case.laplace(0.5).subsample(0.2).compose(40)

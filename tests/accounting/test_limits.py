@@ -55,6 +55,7 @@ def test_the_limit_is_approached():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_is_on_the_unsafe_side():
     """The numbers in the docstring: how much of the certified epsilon is missing."""
     setting = np.array([(1, 0.01, 1000), (1, 0.001, 1e6), (0.5, 0.001, 1e4), (4, 0.1, 5000), (2, 0.3, 50)]).T[..., None]

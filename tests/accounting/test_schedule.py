@@ -86,6 +86,7 @@ def example():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("search", "least"), [("noises", 0.25), ("rates", 0.4)])
 def test_example_beats_the_constant_schedule(search, least):
     """Sub-sampled phases: by a quarter and more, within the certified budget; noise falls, rates rise."""
