@@ -95,7 +95,7 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
         >>> relaxed = jaxpriv.relaxed.subsampled_gaussian(1.0, 0.1, 20, dim=10)
         >>> worst = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.1, 20)
         >>> print(f"{relaxed.advantage():.3f} {worst.advantage():.3f}")
-        0.039 0.215
+        0.040 0.203
     """
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
     return gaussian(1 / noise_multiplier, dim).subsample(sampling_rate).compose(steps)
