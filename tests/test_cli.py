@@ -156,6 +156,7 @@ SWEEP = ["sweep", "--noise-multiplier", "0.8:1.2:3", "--sampling-rate", "0.01", 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sweep_prints_lines_and_is_taken_up(environment, tmp_path):
     """Of six lines three and a half are left by an interrupted run; then the file is what it was."""
     whole = run(environment, *SWEEP, "--out", tmp_path / "whole.jsonl")

@@ -49,6 +49,7 @@ def test_certificate():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_calibrated():
     """The upper bound holds at the noise found and fails a little below it."""
     mechanism = DpSgd.calibrated(2.0, 1e-5, dataset_size=10_000, batch_size=100, epochs=5)

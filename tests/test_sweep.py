@@ -23,6 +23,7 @@ def rows():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_numbers_are_those_of_the_curves(rows):
     curves = worst_case.subsampled_gaussian(np.array(NOISES), np.array(RATES), np.array(STEPS, float)).symmetric()
     bounds = np.array([[row["epsilon_lower"], row["epsilon_upper"]] for row in rows]).T
@@ -62,6 +63,7 @@ print(json.dumps(list(sweep.sweep(*configurations, 1e-5))))
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_eight_devices_share_the_work(rows):
     """Each has two of 16 rows, and what comes out is what one device computes; three rows on eight devices, too."""
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT),

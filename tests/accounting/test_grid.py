@@ -58,6 +58,7 @@ def test_randomised_response():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_black_boxes():
     """(epsilon, delta) n times: 1 - (1-delta)^n of knowing everything, else randomised response; basic composition bounds it."""
     curve = worst_case.approximate_dp(0.1, 1e-6).compose(10)
@@ -103,6 +104,7 @@ def test_golden(direction):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_both_engines_meet():
     """Laplace noise joined to nothing but Gaussian steps: what the transform says of them alone."""
     steps = worst_case.gaussian(1.0).subsample(0.05).compose(60), worst_case.gaussian(0.5).subsample(0.2).compose(30)
@@ -171,6 +173,7 @@ def test_methods_agree():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_derivatives():
     """By ratio, rate and count, forward and reverse, against differences; in float32 mode too."""
 

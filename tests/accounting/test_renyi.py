@@ -114,6 +114,7 @@ def epsilon(point):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_derivatives_of_epsilon():
     """By noise, rate, steps and delta: first and second, against differences."""
     at, h = jnp.asarray(POINT), 1e-4

@@ -100,6 +100,7 @@ def test_example_beats_the_constant_schedule(search, least):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_weights_of_the_example():
     """The closed form of the risk against the recursion that it sums up, one coordinate after the other."""
     module = example()

@@ -126,6 +126,7 @@ SLIPS = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", SLIPS)
 def test_slip_is_seen(name, monkeypatch):
     slip = SLIPS[name]
@@ -135,6 +136,7 @@ def test_slip_is_seen(name, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("check", sorted({slip.check.__name__ for slip in SLIPS.values()}))
 def test_check_is_green_without_a_slip(check):
     globals()[check]()

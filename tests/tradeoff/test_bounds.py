@@ -54,6 +54,7 @@ def test_advantage():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_of_compositions():
     """The estimate lies inside, and the certified power is an upper bound."""
     curve = worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
