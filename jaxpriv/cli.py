@@ -230,14 +230,14 @@ def _calibrate(arguments):
 
 def _wanted(arguments):
     """The configurations of a sweep."""
-    from jaxpriv.report.grid import configurations
+    from jaxpriv.report.ranges import configurations
 
     names = ("noise_multiplier", "sampling_rate", "steps", "dataset_size", "batch_size", "epochs")
     return configurations(_settings(arguments, names), arguments.log)
 
 
 def _sweep(arguments):
-    from jaxpriv.report.grid import take_up
+    from jaxpriv.report.ranges import take_up
 
     if arguments.dim is not None and not arguments.relaxed:
         raise ValueError("--dim goes with --relaxed")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import worst_case
-from jaxpriv.report import grid
+from jaxpriv.report import ranges
 from jaxpriv.report.sweep import sweep
 
 ROOT = Path(__file__).parents[1]
@@ -76,25 +76,25 @@ def test_eight_devices_share_the_work(rows):
 
 
 def test_values():
-    assert grid.values("noise_multiplier", "0.5") == [0.5]
-    assert grid.values("noise_multiplier", "1,2,1e1") == [1.0, 2.0, 10.0]
-    assert grid.values("noise_multiplier", "1:2:5") == [1.0, 1.25, 1.5, 1.75, 2.0]
-    np.testing.assert_allclose(grid.values("noise_multiplier", "1:100:3", log=True), [1, 10, 100], rtol=1e-14)
-    assert grid.values("steps", "1:10:4", whole=True) == [1, 4, 7, 10]
-    assert grid.values("steps", "1:10:3", log=True, whole=True) == [1, 3, 10]
-    assert all(isinstance(value, int) for value in grid.values("steps", "1e3,2000", whole=True))
+    assert ranges.values("noise_multiplier", "0.5") == [0.5]
+    assert ranges.values("noise_multiplier", "1,2,1e1") == [1.0, 2.0, 10.0]
+    assert ranges.values("noise_multiplier", "1:2:5") == [1.0, 1.25, 1.5, 1.75, 2.0]
+    np.testing.assert_allclose(ranges.values("noise_multiplier", "1:100:3", log=True), [1, 10, 100], rtol=1e-14)
+    assert ranges.values("steps", "1:10:4", whole=True) == [1, 4, 7, 10]
+    assert ranges.values("steps", "1:10:3", log=True, whole=True) == [1, 3, 10]
+    assert all(isinstance(value, int) for value in ranges.values("steps", "1e3,2000", whole=True))
 
 
 @pytest.mark.parametrize("text", ["", "one", "1,", "1:2", "1:2:3:4", "1:2:0", "1:2:1.5", "0:2:3", "nan", "1,inf", "2.5"])
 def test_bad_values(text):
     with pytest.raises(ValueError, match="^steps = "):
-        grid.values("steps", text, log=True, whole=True)
+        ranges.values("steps", text, log=True, whole=True)
 
 
 def test_configurations_are_all_combinations_once():
-    got = grid.configurations({"noise_multiplier": "1,2", "sampling_rate": "0.1", "steps": "10,20,10"}, False)
+    got = ranges.configurations({"noise_multiplier": "1,2", "sampling_rate": "0.1", "steps": "10,20,10"}, False)
     assert got == [(1.0, 0.1, 10), (1.0, 0.1, 20), (2.0, 0.1, 10), (2.0, 0.1, 20)]
-    got = grid.configurations({"noise_multiplier": "1", "dataset_size": "1000", "batch_size": "10,20", "epochs": "1.1"}, False)
+    got = ranges.configurations({"noise_multiplier": "1", "dataset_size": "1000", "batch_size": "10,20", "epochs": "1.1"}, False)
     assert got == [(1.0, 0.01, 110), (1.0, 0.02, 55)]
 
 
@@ -105,12 +105,12 @@ def line(noise, steps=10, delta=1e-5, **more):
 def test_take_up(tmp_path):
     """Whole lines of the same question count; the cut one is removed, so that the next line starts where it did."""
     path = tmp_path / "sweep.jsonl"
-    assert grid.take_up(path, 1e-5, None) == set()
+    assert ranges.take_up(path, 1e-5, None) == set()
     whole = line(1.0) + line(2.0, delta=1e-6) + line(3.0, relaxed={"dim": 4})
     path.write_text(whole + line(4.0)[:-1])
-    assert grid.take_up(path, 1e-5, 4) == {(3.0, 0.1, 10)}
+    assert ranges.take_up(path, 1e-5, 4) == {(3.0, 0.1, 10)}
     assert path.read_text() == whole
-    assert grid.take_up(path, 1e-5, None) == {(1.0, 0.1, 10), (3.0, 0.1, 10)}
+    assert ranges.take_up(path, 1e-5, None) == {(1.0, 0.1, 10), (3.0, 0.1, 10)}
     assert path.read_text() == whole
 
 
@@ -119,5 +119,5 @@ def test_a_file_of_something_else_is_left_alone(tmp_path, text):
     path = tmp_path / "notes.txt"
     path.write_text(line(1.0) + text + "rest")
     with pytest.raises(ValueError, match="line 2 is not of a sweep"):
-        grid.take_up(path, 1e-5, None)
+        ranges.take_up(path, 1e-5, None)
     assert path.read_text() == line(1.0) + text + "rest"

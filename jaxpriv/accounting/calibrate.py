@@ -27,7 +27,7 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
         mu: >= 0: the smallest Gaussian curve below must be G_mu.
         fpr, tpr: in [0, 1]: the power at level fpr must not exceed tpr.
         bracket: (low, high) > 0 with the answer in between.
-        integer: look for a whole number, such as a number of steps.
+        integer: look for a whole number, such as a number of steps; `make_curve` is asked for what lies between, too.
 
     Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that is private enough).
         Differentiable in the target (`jax.grad`, `jax.jvp`, not inside `jit`) by the implicit function theorem.
@@ -105,13 +105,13 @@ def _root(excess, good, bad):
     a, b = math.log(good), math.log(bad)
     at_a, at_b = excess(good), excess(bad)
     if not at_a < 0 < at_b:
-        return good if at_a >= 0 else bad
-    best = a
+        return bad
+    best = b
     for _ in range(_STEPS):
         middle = 0.5 * (a + b)
         at_middle = excess(math.exp(middle))
         if math.isnan(at_middle):
-            break
+            return math.exp(b)
         # the exponential through the three values has its zero here, inside the bracket
         best = middle - (middle - a) * at_middle / math.sqrt(at_middle * at_middle - at_a * at_b)
         at_best = excess(math.exp(best))
@@ -124,7 +124,7 @@ def _root(excess, good, bad):
 
 
 def _last_private(private, good, bad, root, integer):
-    """The parameter nearest to the root on the good side at which the target holds, by steps that grow fourfold."""
+    """From the root by steps that grow fourfold until the target holds; and back, by halves, where that took long steps."""
     if integer:
         step = 1 if good > bad else -1
         answer = math.ceil(root - 1e-9) if step > 0 else math.floor(root + 1e-9)
@@ -133,13 +133,14 @@ def _last_private(private, good, bad, root, integer):
         while answer - step != bad and private(answer - step):
             answer -= step
         return int(answer)
-    towards, width = math.log(good / root), 1e-12
-    while width < abs(towards):
-        answer = root * math.exp(math.copysign(width, towards))
-        if private(answer):
-            return answer
-        width *= 4
-    return float(good)
+    towards, failed, width = math.log(good / root), 0.0, 1e-12
+    while width < abs(towards) and not private(root * math.exp(math.copysign(width, towards))):
+        failed, width = width, 4 * width
+    width = min(width, abs(towards))
+    while width - failed > 1e-10:
+        middle = 0.5 * (failed + width)
+        failed, width = (failed, middle) if private(root * math.exp(math.copysign(middle, towards))) else (middle, width)
+    return float(good) if width == abs(towards) else root * math.exp(math.copysign(width, towards))
 
 
 class _Target(NamedTuple):

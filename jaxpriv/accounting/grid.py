@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import lattice
 from jaxpriv.accounting.inversion import DELTA, Term, at_smallest, place
-from jaxpriv.accounting.lattice import safe_log
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.pair import safe_log
 
 SIZE = 1 << 18  # points of the total's lattice
 POINTS = 1 << 16  # of a single step's
@@ -339,10 +339,15 @@ def _weights(law, eps):
     return loss, law.log_scale + law.c * (law.middle - eps), inner, jnp.where(inner, both, outer)
 
 
+def _log_sum(terms):
+    """log of a sum of estimates, a few of which may be negative."""
+    return safe_log(jnp.maximum(jnp.sum(terms), 0.0))
+
+
 def log_delta(law, eps):
     """The estimate of log delta at an eps near the middle."""
     _, scale, inner, weight = _weights(law, eps)
-    value = safe_log(jnp.sum(law.nu[BETWEEN] * weight)) + scale
+    value = _log_sum(law.nu[BETWEEN] * weight) + scale
     outer = jnp.minimum(jnp.logaddexp(value, law.log_infinite), 0.0)
     return jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, value, -1.0), -1e-300)), outer)
 
@@ -360,7 +365,8 @@ def bracket(law):
     upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(log_upper))
     most = jnp.logaddexp(high[DOWN], safe_log(law.below))
     lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(jnp.logaddexp(low[DOWN], law.log_endless)))
-    return lower, jnp.minimum(upper, 1.0)
+    # whatever could not be computed bounds nothing
+    return jnp.where(jnp.isnan(lower), 0.0, lower), jnp.where(jnp.isnan(upper), 1.0, jnp.minimum(upper, 1.0))
 
 
 def touch(law, eps):
@@ -369,9 +375,9 @@ def touch(law, eps):
     nu, c = law.nu[BETWEEN], law.c
     ramp = jnp.clip(loss / law.spacing + 0.5, 0.0, 1.0)
     near = jnp.maximum(loss, -law.spacing)
-    alpha = safe_log(jnp.sum(nu * ramp * jnp.exp(-(1 + c) * near))) + scale - eps
-    power = safe_log(jnp.sum(nu * ramp * jnp.exp(-jnp.maximum(c, 0.0) * near))) + scale
-    beta = safe_log(jnp.sum(nu * (1 - ramp) * jnp.exp(-jnp.minimum(c, 0.0) * jnp.minimum(loss, law.spacing)))) + scale
+    alpha = _log_sum(nu * ramp * jnp.exp(-(1 + c) * near)) + scale - eps
+    power = _log_sum(nu * ramp * jnp.exp(-jnp.maximum(c, 0.0) * near)) + scale
+    beta = _log_sum(nu * (1 - ramp) * jnp.exp(-jnp.minimum(c, 0.0) * jnp.minimum(loss, law.spacing))) + scale
     power = jnp.minimum(jnp.logaddexp(power, law.log_infinite), 0.0)
     beta = jnp.minimum(beta, 0.0)
     log_power = jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, beta, -1.0), -1e-300)), power)

@@ -14,6 +14,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
@@ -259,7 +260,7 @@ def _epsilon_of(entry, log_delta):
     eps = _refined(entry, tables, jnp.maximum(start, 0.0), shortfall)
     # below the probability of an infinite loss no eps is enough
     never = sum(jnp.sum(step.count * jnp.log1p(-table.endless)) for step, table in zip(entry.steps, tables))
-    return jnp.where(log_delta < grid.safe_log(-jnp.expm1(never)), jnp.inf, eps)
+    return jnp.where(log_delta < safe_log(-jnp.expm1(never)), jnp.inf, eps)
 
 
 def _slope_of(entry, alpha):

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.pair import safe_log
 
 _ULPS = 64  # the rounding model of curves in closed form, relative to the log of a tail
 
@@ -91,7 +92,7 @@ def upwards(found, spacing):
     share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
     share = jnp.minimum(share + found.error / -jnp.expm1(-spacing), 1.0)
     mass = found.log_mass + jnp.log1p(found.error)
-    return _at_points(mass + safe_log(1 - share), mass + safe_log(share))
+    return _at_points(mass + safe_log(jnp.maximum(1 - share, 0.0)), mass + safe_log(share))
 
 
 def downwards(found, spacing):
@@ -142,7 +143,7 @@ def _shares(lean, joins):
 def between(found, spacing, weight):
     """Masses of an estimate at the points, relative to `weight`: the logs, at the points, of what a mass of 1 counts."""
     share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
-    law = jnp.exp(_at_points(found.log_mass + safe_log(1 - share), found.log_mass + safe_log(share)) + weight)
+    law = jnp.exp(_at_points(found.log_mass + safe_log(jnp.maximum(1 - share, 0.0)), found.log_mass + safe_log(share)) + weight)
     base = found.log_mass + weight[:-1]  # at the lower end of each cell
     step = weight[1:] - weight[:-1]
     take = share * (1 - share) / 3 * jnp.exp(base)  # V/(2 h^2) of the cell
@@ -161,8 +162,3 @@ def _at_points(log_low, log_high):
     none = jnp.full((1,), -jnp.inf, log_low.dtype)
     return jnp.logaddexp(jnp.concatenate([log_low, none]), jnp.concatenate([none, log_high]))
 
-
-def safe_log(value):
-    """log with log 0 = -inf and, there, a zero gradient."""
-    positive = value > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, value, 1.0)), -jnp.inf)

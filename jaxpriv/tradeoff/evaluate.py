@@ -246,8 +246,9 @@ def bounds_of_beta(experiment, alpha):
     flat = 1 - level
     high = jnp.where(peak, jnp.minimum(most[1] + jnp.maximum(rise, fall), flat), flat)
     lowest = jnp.clip(jnp.max(least, 0), 0.0, flat)
-    end = jnp.where(alpha <= 0, 1.0, 0.0)  # f(0) is 1 less what is given away for sure; any bracket of it is [0, 1]
-    return jnp.where(inside, lowest, jnp.where(alpha <= 0, 0.0, end)), jnp.where(inside, jnp.maximum(high, lowest), end)
+    # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
+    top = jnp.where(alpha <= 0, 1.0, 0.0)
+    return jnp.where(inside, lowest, 0.0), jnp.where(inside, jnp.maximum(high, lowest), top)
 
 
 @elementwise(REAL)
