@@ -133,3 +133,54 @@ def test_nan_curve_is_never_private():
     """A maker that returns NaN must not pass as private."""
     with pytest.raises(ValueError, match="fails at both"):
         calibrate(lambda s: worst_case.gaussian(s * math.nan), mu=1.0)
+
+
+def test_whole_numbers():
+    """The most steps, and the least; the next one fails."""
+
+    def make(n):
+        return worst_case.gaussian(0.1).compose(n)
+
+    steps = calibrate(make, epsilon=1.0, delta=1e-5, integer=True, bracket=(1, 1000))
+    assert isinstance(steps, int)
+    assert meets(make(steps), {"epsilon": 1.0, "delta": 1e-5})
+    assert not meets(make(steps + 1), {"epsilon": 1.0, "delta": 1e-5})
+    noise = calibrate(lambda n: worst_case.gaussian(1 / n), mu=0.3, integer=True, bracket=(1, 100))
+    assert noise == 4
+
+
+def test_derivative_in_the_target():
+    """mu-GDP at noise 1/mu: d noise/d mu = -1/mu^2; of epsilon and delta against differences; not inside jit."""
+    slope = jax.grad(lambda mu: calibrate(lambda s: worst_case.gaussian(1 / s), mu=mu))(0.25)
+    np.testing.assert_allclose(slope, -16.0, rtol=1e-8)
+
+    def noise(epsilon, delta):
+        return calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=epsilon, delta=delta)
+
+    by_epsilon, by_delta = jax.grad(noise, (0, 1))(1.0, 1e-5)
+    np.testing.assert_allclose(by_epsilon, (noise(1.001, 1e-5) - noise(0.999, 1e-5)) / 0.002, rtol=1e-5)
+    np.testing.assert_allclose(by_delta, (noise(1.0, 1.001e-5) - noise(1.0, 0.999e-5)) / 2e-8, rtol=1e-5)
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(lambda epsilon: noise(epsilon, 1e-5))(1.0)
+
+
+def test_tight_where_the_estimate_says_nothing():
+    """NaN between the ends: the bound alone decides, and is followed to 1e-9."""
+
+    class Silent:
+        def __init__(self, curve):
+            self.curve = curve
+
+        def symmetric(self):
+            return self
+
+        def log_delta(self, epsilon):
+            return np.nan
+
+        def delta_bounds(self, epsilon):
+            return self.curve.delta_bounds(epsilon)
+
+    answer = calibrate(lambda s: Silent(worst_case.gaussian(1 / s)), epsilon=1.0, delta=1e-5)
+    np.testing.assert_allclose(answer, 3.7306317, rtol=1e-6)
+    assert meets(worst_case.gaussian(1 / answer), {"epsilon": 1.0, "delta": 1e-5})
+    assert not meets(worst_case.gaussian(1 / (answer * (1 - CLOSE))), {"epsilon": 1.0, "delta": 1e-5})

@@ -1,5 +1,10 @@
 """Compiled programs on disk: read instead of compiled, never believed when broken, not needed."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -16,6 +21,7 @@ def another(curve, epsilon):
     return curve.delta(epsilon)
 
 
+ROOT = Path(__file__).parents[1]
 CURVE = jaxpriv.worst_case.gaussian(1.0)
 WANT = [float(CURVE.delta(0.5)), float(CURVE.advantage())]
 
@@ -90,3 +96,35 @@ def test_the_certificate_is_the_same(tmp_path):
     for one, other in zip(stored["adversaries"], plain["adversaries"], strict=True):
         np.testing.assert_allclose(one["epsilon"], other["epsilon"], rtol=1e-12)
         np.testing.assert_allclose(one["advantage"], other["advantage"], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_beside_the_cache_of_jax(tmp_path):
+    """A program that JAX has in its own cache is none that can be written out again: XLA drops functions of it."""
+    script = tmp_path / "twice.py"
+    script.write_text("""
+import sys
+from pathlib import Path
+import jax
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+import jaxpriv
+from jaxpriv.report import programs
+
+def profile(curve, epsilon):
+    return curve.delta(epsilon), curve.advantage(), curve.beta_bounds(epsilon)
+
+job = [(profile, jaxpriv.worst_case.laplace(1.0), 0.5)]
+jax.block_until_ready(jax.jit(profile)(*job[0][1:]))
+print(programs.run(sys.argv[1], job))
+""")
+    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "xla"), "PYTHONPATH": str(ROOT)}
+
+    def run(folder):
+        return subprocess.run([sys.executable, str(script), str(tmp_path / folder)], capture_output=True, text=True, check=True,
+                              env=environment).stdout
+
+    first = run("one")  # fills the cache of JAX
+    assert run("two") == first  # lost its programs, or the sources have changed
+    assert run("two") == first  # reads what the second wrote

@@ -7,13 +7,14 @@ import numpy as np
 from jaxpriv._checks import is_traced
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import inversion
+from jaxpriv.accounting.directed import Directed
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.accounting.inversion import ALPHA, DELTA, POWER, Kind, Term, bracket, cumulants, log_result, stacked
 from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.envelope import Envelope, Symmetric
+from jaxpriv.tradeoff.envelope import Symmetric
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
@@ -22,7 +23,7 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
 @pytree
-class Composed(Envelope):
+class Composed(Directed):
     """Steps of mechanisms with privacy-loss transforms. `terms`: tuple of `Term`s with arrays (..., members)."""
 
     terms: tuple
@@ -46,6 +47,9 @@ class Composed(Envelope):
     def _directed(self, when):
         """The terms, of the exchanged hypotheses where `when` (in the shape of the batch, or one for all)."""
         return tuple(Term(t.transform.reversed(jnp.asarray(when)[..., None]), t.count) for t in self.terms)
+
+    def directed(self, reverse):
+        return Composed(self._directed(reverse))
 
     def _leaks(self):
         """Is there any loss at all?"""
@@ -78,28 +82,6 @@ class Composed(Envelope):
         low = jnp.where(flipped, (1 - down * (1 - lower)) * (1 - ulp), lower)
         high = jnp.where(flipped, jnp.minimum((1 - down * (1 - upper)) * (1 + ulp), 1.0), upper)
         return low, high, jnp.where(inside, found.rate, jnp.inf)
-
-    def _both(self, method, value):
-        """method(experiment, value) for both directions, from one evaluation of a batch twice as large."""
-        wide = self.aligned((2, *value.shape), value.dtype)
-        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
-        found = method(Composed(wide._directed(when)), jnp.stack([value, value]))
-        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
-
-    def log_deltas(self, eps):
-        return self._both(lambda wide, e: wide.log_delta(e, False), eps)
-
-    def epsilons(self, log_delta):
-        return self._both(lambda wide, value: wide.epsilon(value, False), log_delta)
-
-    def contacts(self, eps):
-        return self._both(lambda wide, e: wide.contact(e, False), eps)
-
-    def slopes(self, alpha):
-        return self._both(lambda wide, a: wide.slope(a, False), alpha)
-
-    def brackets(self, eps):
-        return self._both(lambda wide, e: wide.bracket(e, False), eps)
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
@@ -166,9 +148,6 @@ class Composed(Envelope):
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
         return Composed(tuple(Term(term.transform, term.count * n) for term in self.terms))
-
-    def subsampled(self, rate):
-        raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")
 
 
 def compose(*curves, axis=None):

@@ -8,10 +8,10 @@ import numpy as np
 
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import grid
+from jaxpriv.accounting.directed import Directed
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.inversion import ALPHA, DELTA, Term, place
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.pair import safe_log
@@ -19,7 +19,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 @pytree
-class Gridded(Envelope):
+class Gridded(Directed):
     """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members); flipped: hypotheses exchanged?
 
     Estimates are made in float64 whatever the mode: a lattice has more points than float32 has digits.
@@ -63,7 +63,6 @@ class Gridded(Envelope):
             return jax.tree.map(lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found)
 
     def directed(self, reverse):
-        """The experiment whose forward direction is the one asked for."""
         return Gridded(self.steps, self.flipped ^ reverse)
 
     def tables(self):
@@ -75,13 +74,6 @@ class Gridded(Envelope):
         atoms = [(jnp.where(self.flipped, -high, low), jnp.where(self.flipped, -low, high)) for low, high in atoms]
         return grid.composed(self.steps, tables, atoms, eps, self.flipped)
 
-    def _both(self, method, value):
-        """method(experiment, value, False) for both directions, by one program."""
-        wide = self.aligned((2, *value.shape), value.dtype)
-        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
-        found = method(wide.directed(when), jnp.stack([value, value]), False)
-        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
-
     def contact(self, eps, reverse):
         found = _evaluated(_contact_of, self.directed(reverse), eps)
         log_delta, log_alpha, log_power, log_beta = jnp.moveaxis(found, -1, 0)
@@ -92,9 +84,6 @@ class Gridded(Envelope):
         point = jax.tree.map(lambda inner, outer: jnp.where(out, outer, inner), point, end)
         return jax.lax.stop_gradient(jnp.where(out, self._flat(eps), log_delta)), point
 
-    def contacts(self, eps):
-        return self._both(Gridded.contact, eps)
-
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
 
@@ -102,9 +91,6 @@ class Gridded(Envelope):
         above, below, leaks = self._outside(eps, reverse)
         value = _evaluated(_log_delta_of, self.directed(reverse), eps)[..., 0]
         return jnp.where(above | below | ~leaks, self._flat(eps), value)
-
-    def log_deltas(self, eps):
-        return self._both(Gridded.log_delta, eps)
 
     def bracket(self, eps, reverse):
         def one(entry, eps):
@@ -121,9 +107,6 @@ class Gridded(Envelope):
         edge = above & (eps <= self.loss_bound(reverse) * (1 + 1e-13)) & leaks
         high = jnp.where(above & ~edge, 0.0, jnp.where(flat, exact * (1 + ulp), high))
         return low, high, jnp.where(above | flat, jnp.inf, rate)
-
-    def brackets(self, eps):
-        return self._both(Gridded.bracket, eps)
 
     def _outside(self, eps, reverse):
         """(is eps above all losses?, below all?, is there any loss at all?)"""
@@ -148,12 +131,6 @@ class Gridded(Envelope):
         limit = limit + jnp.where(jnp.isnan(log_delta), jnp.nan, 0.0)
         return jnp.where(reachable & leaks, jnp.minimum(eps, limit), limit)
 
-    def epsilons(self, log_delta):
-        return self._both(Gridded.epsilon, log_delta)
-
-    def slopes(self, alpha):
-        return self._both(Gridded.slope, alpha)
-
     def tail_mu(self):
         """All steps with the record decide for alpha -> 0, if they do for each step: mu^2 = sum n_i mu_i^2."""
         known = [step.experiment.tail_mu() for step in self.steps]
@@ -176,9 +153,6 @@ class Gridded(Envelope):
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
         return Gridded(tuple(Step(step.experiment, step.count * n) for step in self.steps), self.flipped)
-
-    def subsampled(self, rate):
-        raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")
 
 
 def _as_float64(leaf):

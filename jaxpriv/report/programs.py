@@ -6,12 +6,14 @@ import pickle
 import platform
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import jaxlib
+from jax.experimental.compilation_cache import compilation_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 import jaxpriv
@@ -29,10 +31,33 @@ def run(folder, jobs):
     jobs = [(function, jax.tree.map(jnp.asarray, arguments)) for function, *arguments in jobs]
     keys = [_key(*job) for job in jobs]
     unique = dict(zip(keys, jobs))
-    with ThreadPoolExecutor() as pool:  # XLA compiles and links outside the interpreter's lock
+    with _all_compiled_here(), ThreadPoolExecutor() as pool:  # XLA compiles and links outside the interpreter's lock
         found = pool.map(partial(_program, Path(folder)), unique.items())
         programs = dict(zip(unique, found))
     return [programs[key](*arguments) for key, (_, arguments) in zip(keys, jobs)]
+
+
+@contextmanager
+def _all_compiled_here():
+    """JAX's own cache set aside: a program that XLA has loaded from there loses functions when it is written out again."""
+    before = jax.config.values["jax_enable_compilation_cache"]
+    try:
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()  # else it goes by the setting that it saw first
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
+
+
+def _renewed(function):
+    """The function as JAX has never seen it: what it compiled, or loaded, for the other is not taken."""
+
+    @wraps(function)
+    def renewed(*arguments):
+        return function(*arguments)
+
+    return renewed
 
 
 def _key(function, arguments):
@@ -64,7 +89,7 @@ def _program(folder, item):
         return deserialize_and_load(*pickle.loads(path.read_bytes()))
     except Exception:  # absent, cut off, of another build: whatever it is, compiling is the answer
         with jax.enable_x64(True):  # the setting belongs to a thread
-            program = jax.jit(function).lower(*arguments).compile()
+            program = jax.jit(_renewed(function)).lower(*arguments).compile()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:

@@ -13,7 +13,7 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from jaxpriv.accounting import composition, lattice
+from jaxpriv.accounting import composition, grid, lattice
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.tradeoff import Curve
@@ -237,3 +237,19 @@ def test_lattice_laws_enclose_the_profile(spacing):
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_what_cannot_be_computed_bounds_nothing():
+    """NaN in the composed law gives the bracket [0, 1], never a small upper end."""
+    with jax.enable_x64(True):
+        entry = gridded(worst_case.laplace(0.3), 5.0).experiment.aligned((), jnp.float64)
+        law = jax.jit(lambda e: e.law(jnp.asarray(0.5), e.tables()))(entry)
+        assert 0 < grid.bracket(law)[0] < grid.bracket(law)[1] < 0.5
+        assert grid.bracket(law._replace(nu=law.nu * jnp.nan)) == (0.0, 1.0)
+
+
+def test_no_steps():
+    """n = 0 leaks nothing."""
+    none = worst_case.laplace(0.5).compose(0)
+    np.testing.assert_array_equal([none.delta(0.0), none.epsilon(1e-5), none.delta_bounds(0.5)[1]], 0)
+    np.testing.assert_allclose(none(0.3), 0.7, rtol=1e-12)

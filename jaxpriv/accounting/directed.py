@@ -1,0 +1,41 @@
+"""Compositions whose direction is data: both directions of one are a batch twice as large, compiled once."""
+
+from abc import abstractmethod
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv.tradeoff.envelope import Envelope
+
+
+class Directed(Envelope):
+    """An envelope that gives `directed`."""
+
+    @abstractmethod
+    def directed(self, reverse):
+        """The experiment whose forward direction is the one asked for; reverse: bool, or an array of them over the batch."""
+
+    def _both(self, method, value):
+        """The results of method(experiment, value, False) for both directions."""
+        wide = self.aligned((2, *value.shape), value.dtype)
+        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
+        found = getattr(type(self), method)(wide.directed(when), jnp.stack([value, value]), False)
+        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
+
+    def log_deltas(self, eps):
+        return self._both("log_delta", eps)
+
+    def epsilons(self, log_delta):
+        return self._both("epsilon", log_delta)
+
+    def contacts(self, eps):
+        return self._both("contact", eps)
+
+    def slopes(self, alpha):
+        return self._both("slope", alpha)
+
+    def brackets(self, eps):
+        return self._both("bracket", eps)
+
+    def subsampled(self, rate):
+        raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")
