@@ -93,26 +93,35 @@ def _module(*values):
     return np if all(isinstance(value, (float, np.ndarray)) for value in values) else jnp
 
 
-def subsampled_gaussian(noise_multiplier, sampling_rate, steps):
-    """DP-SGD: `steps` Gaussian steps, each on a Poisson sample of the records (add/remove one record).
+def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="add_remove", sampling="poisson"):
+    """DP-SGD: `steps` Gaussian steps, each on a sample of the records.
 
     Args:
         noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the clipping norm.
-        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step; for samples of fixed
+            size that size over the number of records (the smaller number, if they differ).
         steps: `Float[Array, "..."]` in [0, inf), any real number; the cost does not depend on it.
+        adjacency: "add_remove" one record, or "replace_one".
+        sampling: "poisson", each record on its own; or "fixed_size", without replacement, anew in each step.
 
-    Returns: the forward `Curve` (remove one record, the larger profile at epsilon >= 0); `reversed()` adds one,
-        `symmetric()` covers both.
-    Guarantee: `epsilon_bounds` and `delta_bounds` are certified, see `jaxpriv.compose`.
-    Raises: ValueError for values outside their range.
-    Source: Abadi et al. 2016; that these pairs dominate: Zhu, Dong and Wang 2022.
+    Returns: add/remove: the forward `Curve` (remove one record, the larger profile at epsilon >= 0); `reversed()` adds one,
+        `symmetric()` covers both. Replace-one: the curve of both orders, its own reverse.
+    Guarantee: `epsilon_bounds` and `delta_bounds` are certified, see `jaxpriv.compose`, for pairs that dominate: exactly
+        for add/remove by Poisson. Else a record moves a sum by two clipping norms, for another one has its place; the pairs
+        are bounds (attained by a single step of fixed size, replace-one), composed step by step on a lattice if replace-one.
+    Raises: ValueError for values outside their range, and for shuffled batches, of which no such bound is known.
+    Source: Abadi et al. 2016; Zhu, Dong and Wang 2022; for samples of fixed size, `Curve.subsample`.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).epsilon(1e-5):.3f}")
         1.828
     """
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
-    return gaussian(1 / noise_multiplier).subsample(sampling_rate).compose(steps)
+    if sampling not in ("poisson", "fixed_size"):
+        why = "; batches of a shuffled data set have no known bound, and Poisson's does not hold for them (Chua et al. 2024)"
+        raise ValueError(f"sampling = {sampling!r}; accepted: 'poisson', 'fixed_size'{why if sampling == 'shuffle' else ''}")
+    norms = 1 if (adjacency, sampling) == ("add_remove", "poisson") else 2
+    return gaussian(norms / noise_multiplier).subsample(sampling_rate, adjacency).compose(steps)
 
 
 def gaussian_releases(sensitivities, noise_stds):

@@ -1,20 +1,23 @@
 """Several mechanisms seen together by one adversary: the curve of the sum of their privacy losses."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting import inversion
+from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
-from jaxpriv.accounting.inversion import ALPHA, DELTA, POWER, Kind, Term, bracket, cumulants, log_result, stacked
+from jaxpriv.accounting.inversion import bracket, invert, log_result
+from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, stacked
 from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.envelope import Symmetric
+from jaxpriv.tradeoff.envelope import Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
@@ -53,17 +56,17 @@ class Composed(Directed):
 
     def _leaks(self):
         """Is there any loss at all?"""
-        return cumulants(self.terms, jnp.ones(self.batch_shape(), self.terms[0].count.dtype))[0] > 0
+        return line.loss_bound(self.terms) > 0
 
     def loss_bound(self, reverse):
-        return inversion.loss_bound(self._directed(reverse))
+        return line.loss_bound(self._directed(reverse))
 
     def _profile(self, eps, reverse, evaluate):
         """`evaluate`(terms, |eps|) in the direction in which eps is not negative; and where that is what is wanted."""
         flipped = eps < 0
         terms = self._directed(flipped ^ reverse)
         size = jnp.abs(eps)
-        inside = self._leaks() & (size < inversion.loss_bound(terms))
+        inside = self._leaks() & (size < line.loss_bound(terms))
         return evaluate(terms, size), inside, flipped
 
     def log_delta(self, eps, reverse):
@@ -90,7 +93,7 @@ class Composed(Directed):
         (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, jnp.stack([eps, eps]), Kind(poles, False))
         point = Point(log_alpha, log_specificity, log_beta, log_power)
         terms = self._directed(jnp.full(eps.shape, reverse))
-        above, below = eps >= inversion.loss_bound(terms), -eps >= inversion.loss_bound(self._directed(not reverse))
+        above, below = eps >= line.loss_bound(terms), -eps >= line.loss_bound(self._directed(not reverse))
         out = above | below | ~self._leaks()
         end = Point.end(below | ~above & (eps < 0))
         return jax.tree.map(lambda inner, outer: jnp.where(out, outer, inner), point, end)
@@ -104,35 +107,51 @@ class Composed(Directed):
         log_alpha, log_rest = jnp.log(alpha), jnp.log1p(-alpha)
 
         def shortfall(eps):
-            logs = inversion.invert(terms, eps, ALPHA)
+            logs = invert(terms, eps, ALPHA)
             value = jnp.where(small, log_alpha - logs.result, logs.rest - log_rest)
             return value, -logs.slope * jnp.where(small, 1.0, jnp.exp(logs.result - logs.rest))
 
-        return jnp.where(self._leaks(), newton_in_bracket(shortfall, mean - width, mean + width, iterations=16), 0.0)
+        near = 1e-13 * (jnp.abs(mean) + jnp.sqrt(variance))
+        eps = newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, tolerance=near)
+        return jnp.where(self._leaks(), eps, 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
-        """From Chernoff's eps, which is too large, by Newton on the concave log delta."""
+        """From where the saddle-point approximation meets the target, by Newton on log delta."""
         terms = self._directed(jnp.full(log_delta.shape, reverse))
         reachable = (log_delta > -jnp.inf) & (log_delta < 0) & self._leaks()
         target = jnp.where(reachable, log_delta, -1.0)
 
-        def chernoff(x):
-            c = jnp.exp(x)
-            total, mean, _ = cumulants(terms, c)
-            return c * mean - total + jnp.log1p(c) + target, jnp.zeros_like(c)
+        def saddle(c):
+            """eps whose saddle is c, -log delta there, and c times its slope in c."""
+            total, mean, variance = cumulants(terms, c)
+            eps = mean - 1 / c - 1 / (1 + c)
+            bend = variance + 1 / c**2 + 1 / (1 + c) ** 2
+            return eps, eps * c + jnp.log(c) + jnp.log1p(c) - total + 0.5 * jnp.log(2 * math.pi * bend), c * c * bend
 
+        def shortfall(x):
+            _, value, slope = saddle(jnp.exp(x))
+            return value + target, slope
+
+        _, _, variance = cumulants(terms, jnp.zeros_like(target))
         low = jnp.full_like(target, -20.0)
-        c = jnp.exp(newton_in_bracket(chernoff, low, low + 36.0, iterations=40))
-        total = cumulants(terms, c)[0]
-        eps = jnp.maximum((total + c * jnp.log(c) - (1 + c) * jnp.log1p(c) - target) / c, 0.0)
+        guess = 0.5 * (jnp.log(-2 * target) - jnp.log(variance))
+        x = newton_in_bracket(shortfall, low, low + 36.0, start=jnp.where(jnp.isfinite(guess), guess, 0.0), tolerance=1e-2)
+        eps = jnp.maximum(saddle(jnp.exp(x))[0], 0.0)
 
-        def step(_, eps):
-            logs = inversion.invert(terms, eps, DELTA)
+        def step(state):
+            count, eps, _ = state
+            logs = invert(terms, eps, DELTA)
             change = (target - logs.result) / logs.slope
-            return jnp.maximum(eps + jnp.where(jnp.isfinite(change), change, 0.0), 0.0)
+            new = jnp.maximum(eps + jnp.where(jnp.isfinite(change), change, 0.0), 0.0)
+            return count + 1, new, jnp.abs(new - eps)
 
-        eps = jax.lax.fori_loop(0, 8, step, eps)
-        limit = jnp.where((log_delta < 0) & self._leaks(), inversion.loss_bound(terms), 0.0)
+        def moves(state):
+            """Newton's errors square: after a change this small there is no other."""
+            count, eps, change = state
+            return (count < 8) & jnp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
+
+        _, eps, _ = jax.lax.while_loop(moves, step, (0, eps, jnp.full_like(eps, jnp.inf)))
+        limit = jnp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
         limit = limit + jnp.where(jnp.isnan(log_delta), jnp.nan, 0.0)
         return jnp.where(reachable, jnp.minimum(eps, limit), limit)
 
@@ -166,8 +185,8 @@ def compose(*curves, axis=None):
     Guarantee: `delta_bounds` and `epsilon_bounds` are certified. Everything else is an estimate: correct to rounding where
         the transform decays (many steps) and less so for few steps at a tiny rate, where the bounds say by how much; on the
         lattice to about 1e-7 of itself.
-    Raises: ValueError without curves, for symmetric curves among directed ones or of several mechanisms each, and for
-        relaxed Gaussian releases of different dim.
+    Raises: ValueError without curves, for symmetric curves among directed ones or of several mechanisms each, for steps of
+        both adjacencies, and for relaxed Gaussian releases of different dim.
     Source: the privacy profile as an inverse Laplace transform, derived in `jaxpriv.accounting.inversion`; the lattice in
         `jaxpriv.accounting.lattice` and `jaxpriv.accounting.grid`.
 
@@ -179,11 +198,13 @@ def compose(*curves, axis=None):
     if not curves:
         raise ValueError("compose() needs at least one curve")
     experiments = [curve.experiment for curve in curves]
+    if len(frozenset().union(*map(_adjacency, experiments))) > 1:
+        raise ValueError("compose() got steps for one record added or removed and steps for one replaced")
     symmetric = [isinstance(e, Symmetric) for e in experiments]
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        if any(not s and not isinstance(e, (NormalShift, LaplaceShift)) for s, e in zip(symmetric, experiments)):
+        if any(not s and not isinstance(e, (NormalShift, LaplaceShift, Replaced)) for s, e in zip(symmetric, experiments)):
             raise ValueError("compose() got symmetric curves among curves of one direction; call symmetric() on all of them")
         inner = [Curve(e.members[0]) if s else Curve(e) for s, e in zip(symmetric, experiments)]
         return compose(*inner, axis=axis).symmetric()
@@ -191,6 +212,24 @@ def compose(*curves, axis=None):
     if len(added) == 1 and added[0][1] is None:
         return Curve(added[0][0])
     return _seen([piece for experiment in added for piece in _pieces(*experiment)])
+
+
+def _adjacency(experiment):
+    """Which adjacency the sub-sampled steps of an experiment are for: a set."""
+    if isinstance(experiment, Replaced):
+        return {"replace_one"}
+    if isinstance(experiment, Subsampled):
+        return {"add_remove"}
+    if isinstance(experiment, Composed):
+        return set().union(*({"add_remove"} for t in experiment.terms if isinstance(t.transform, SubsampledGaussianTransform)))
+    inner: tuple = ()
+    if isinstance(experiment, Reversed):
+        inner = (experiment.base,)
+    elif isinstance(experiment, Symmetric):
+        inner = experiment.members
+    elif isinstance(experiment, Gridded):
+        inner = tuple(step.experiment for step in experiment.steps)
+    return set().union(*map(_adjacency, inner))
 
 
 def _seen(pieces):

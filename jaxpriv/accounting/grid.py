@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import lattice
-from jaxpriv.accounting.inversion import DELTA, Term, at_smallest, place
+from jaxpriv.accounting.line import DELTA, Term, at_smallest, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.pair import safe_log
 
@@ -44,7 +44,7 @@ class Step:
 class Table:
     """The law of a step's loss, coarsely: where to tilt, how wide the total is, and a bound of tails.
 
-    edges: (..., nodes + 1), ascending; log_mass of the cells, at `loss`; above, below: mass outside the edges;
+    edges: (..., nodes + 1), ascending; log_mass of the cells at most, at `loss`; above, below: mass outside the edges;
     endless: mass at infinity.
     """
 
@@ -55,25 +55,12 @@ class Table:
     below: jax.Array
     endless: jax.Array
 
-    def tilted(self, c):
-        return TiltedTable(self, c)
-
-
-@pytree
-class TiltedTable:
-    """A table at a real c."""
-
-    table: Table
-    c: jax.Array
-
-    @property
-    def cumulants(self):
-        loss = self.table.loss
-        exponent = self.table.log_mass + self.c[..., None] * loss
+    def cumulants(self, c):
+        exponent = self.log_mass + c[..., None] * self.loss
         value = jax.nn.logsumexp(exponent, -1)
         weight = jnp.exp(exponent - value[..., None])
-        mean = jnp.sum(weight * loss, -1)
-        return value, mean, jnp.sum(weight * (loss - mean[..., None]) ** 2, -1)
+        mean = jnp.sum(weight * self.loss, -1)
+        return value, mean, jnp.sum(weight * (self.loss - mean[..., None]) ** 2, -1)
 
 
 def tabulate(experiment, reverse):
@@ -104,13 +91,14 @@ def tabulate(experiment, reverse):
     _, rounds = jax.lax.scan(round_, probe, length=2)
     endless = jnp.exp(rounds[1].log_power[0, -1])  # P(L > 1e6): nothing that others lose makes up for it
     edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
-    found = lattice.between_points(edges, test)
-    return Table(edges, edges[:-1] + found.rise, found.log_mass, found.above, found.below, endless)
+    found = lattice.between_points(edges, test, experiment.finite)
+    most = jnp.logaddexp(found.log_mass + jnp.log1p(found.error), found.unseen)
+    return Table(edges, edges[:-1] + found.rise, most, found.above, found.below, endless)
 
 
 def cumulants(terms, c):
     """Sums over all steps of (K, K', K'') at a scalar c, from the tables."""
-    found = [(term.count, term.transform.tilted(jnp.broadcast_to(c, term.count.shape)).cumulants) for term in terms]
+    found = [(term.count, term.transform.cumulants(jnp.broadcast_to(c, term.count.shape))) for term in terms]
     return [sum(jnp.sum(count * values[i]) for count, values in found) for i in range(3)]
 
 
@@ -218,7 +206,7 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     ulp = jnp.finfo(dtype).eps
     frozen = jax.lax.stop_gradient
     anchor = jnp.where(jnp.isnan(atom), centre(table, spacing), atom - 1e-6 * spacing)
-    _, mean, _ = table.tilted(c).cumulants
+    _, mean, _ = table.cumulants(c)
     origin = frozen(anchor + jnp.round((mean - anchor) / spacing) * spacing)
     first = jnp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
     points = frozen(origin + (first + jnp.arange(POINTS, dtype=dtype)) * spacing)

@@ -10,7 +10,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.accounting import grid
 from jaxpriv.accounting.directed import Directed
 from jaxpriv.accounting.grid import Step
-from jaxpriv.accounting.inversion import ALPHA, DELTA, Term, place
+from jaxpriv.accounting.line import ALPHA, DELTA, Term, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point

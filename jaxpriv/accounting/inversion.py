@@ -12,54 +12,45 @@ and by 1, and W is chosen to make them negligible. The cost does not depend on t
 """
 
 import math
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._pytree import pytree
+from jaxpriv.accounting.line import DELTA, Kind, Term, along, on_axis, over_steps
+from jaxpriv.accounting.transforms import BLOCK
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
-_BLOCK = 16  # frequencies between two looks at the remainder
-_BLOCKS = 1024
-_NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
-_CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
+_BLOCKS = 4096
+_TOGETHER = 4096  # entries at a time on an accelerator
 
 
-@pytree
-class Term:
-    """Equal steps of several mechanisms: a transform with parameters (..., members) and how often each is taken."""
+def entrywise(function):
+    """A function of (terms, eps, kind) with scalar eps, on arrays of any shape and under vmap.
 
-    transform: Any
-    count: jax.Array
-
-
-class Kind(NamedTuple):
-    """An integral: the pole next to which its line runs, and whether the kernel has both poles. Numbers, or arrays as eps."""
-
-    pole: Any
-    double: Any
-
-
-DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
-
-
-class Line(NamedTuple):
-    """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
-
-    height: log of the integrand at y = 0.
-    saddle: the d at which the integrand is lowest, exponent: K - eps t there.
-    estimate: the saddle-point approximation of the log of the integral.
+    On a processor one entry after the other: its cache holds the nodes of one, and each ends its loops on its own.
     """
 
-    d: jax.Array
-    side: jax.Array
-    height: jax.Array
-    spacing: jax.Array
-    estimate: jax.Array
-    saddle: jax.Array
-    exponent: jax.Array
+    def on_arrays(terms, eps, kind):
+        axes = (None if not hasattr(kind.pole, "dtype") else 0), (None if not hasattr(kind.double, "dtype") else 0)
+        kind = Kind(*(value if axis is None else jnp.broadcast_to(value, eps.shape) for value, axis in zip(kind, axes)))
+        varying = [value for value, axis in zip(kind, axes) if axis == 0]
+
+        def one(terms, eps, *varying):
+            left = iter(varying)
+            return function(terms, eps, Kind(*(value if axis is None else next(left) for value, axis in zip(kind, axes))))
+
+        on_processor = jax.default_backend() == "cpu"
+        one = jax.custom_batching.sequential_vmap(one) if on_processor else one
+        if eps.ndim == 0:
+            return one(terms, eps, *varying)
+        flat = jax.tree.map(lambda leaf: leaf.reshape((eps.size, *leaf.shape[eps.ndim :])), (terms, eps, *varying))
+        found = jax.lax.map(lambda entry: one(*entry), flat, batch_size=None if on_processor else _TOGETHER)
+        return jax.tree.map(lambda leaf: leaf.reshape(eps.shape + leaf.shape[1:]), found)
+
+    return wraps(function)(on_arrays)
 
 
 class Sums(NamedTuple):
@@ -76,102 +67,6 @@ class Sums(NamedTuple):
     reach: jax.Array
 
 
-def tilted(terms, c):
-    """What is known of every transform at real c."""
-    return [term.transform.tilted(c[..., None]) for term in terms]
-
-
-def over_steps(terms, values):
-    """The sum over all steps of values given for each term's members."""
-    parts = [jnp.sum(term.count * value, -1) for term, value in zip(terms, values)]
-    return sum(parts[1:], parts[0])
-
-
-def cumulants(terms, c):
-    """Sums over all steps of (K, K', K'') at real c."""
-    return [over_steps(terms, column) for column in zip(*(tilt.cumulants for tilt in tilted(terms, c)))]
-
-
-def loss_bound(terms):
-    """The largest total loss."""
-
-    def of_term(term):
-        # infinite times a count has no derivative, and would spoil those of what was chosen instead
-        each = term.transform.loss_bound()
-        finite = term.count * jnp.where(each < jnp.inf, each, 0.0)
-        return jnp.sum(jnp.where(term.count > 0, jnp.where(each < jnp.inf, finite, jnp.inf), 0.0), -1)
-
-    bounds = [of_term(term) for term in terms]
-    return sum(bounds[1:], bounds[0])
-
-
-def _c(kind, line_side, d):
-    return kind.pole + line_side * d
-
-
-def place(terms, eps, kind):
-    """The line through the saddle, or between it and the pole where that allows a wider spacing."""
-    mean = cumulants(terms, jnp.full_like(eps, kind.pole))[1]
-    side = jnp.where(eps > mean, 1.0, -1.0).astype(eps.dtype)
-    inner = (side < 0) & jnp.asarray(kind.double)  # between both poles: 0 < d < 1
-
-    def other(d):
-        """d log|other factor of the kernel| / d log d and its derivative."""
-        away = jnp.where(inner, 1 - d, 1 + d)
-        return jnp.where(kind.double, -side * d / away, 0.0), jnp.where(kind.double, -side * d / (away * away), 0.0)
-
-    def pull(x):
-        """d height/d log d, and its slope."""
-        d = jnp.exp(x)
-        _, first, second = cumulants(terms, _c(kind, side, d))
-        lean, bend = other(d)
-        along = side * d * (first - eps)
-        return along - 1 + lean, along + d * d * second + bend
-
-    low = jnp.full_like(eps, -32.0)
-    farthest = 60.0 if eps.dtype == jnp.float64 else 16.0  # its square must not overflow
-    high = jnp.where(inner, -1e-9, farthest)
-    saddle = jnp.exp(newton_in_bracket(pull, low, high, iterations=40))
-
-    def heights(d):
-        total, _, second = cumulants(stacked(terms, d.shape[0]), _c(kind, side, d))
-        away = jnp.where(kind.double, jnp.log(jnp.where(inner, 1 - d, 1 + d)), 0.0)
-        return total - side * eps * d - jnp.log(d) - away, second, total
-
-    # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
-    share = jnp.where(inner, 1.0, 2.0 ** (-0.5 * jnp.arange(7.0, dtype=eps.dtype)).reshape((7,) + (1,) * eps.ndim))
-    d = share * saddle
-    height, second, total = heights(d)
-    estimate = jnp.minimum(height[0] - 0.5 * jnp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
-    further, beyond = _further(terms, eps, kind, side, saddle, inner)
-    far = jnp.min((beyond - estimate + _NEGLIGIBLE) / (further - d[:, None]), 1)
-    width = jnp.maximum((_NEGLIGIBLE - estimate) / d, far)
-    width = jnp.where(height <= height[0] + _CANCELS, width, jnp.inf)
-    d, height, width = at_smallest(width, d), at_smallest(width, height), jnp.min(width, 0)
-    return Line(d, side, height, 2 * math.pi / width, estimate, saddle, total[0] - side * eps * saddle)
-
-
-def at_smallest(keys, values):
-    """The value, along the first axis, at the smallest key. (argmin does not compile in float64 inside a float32 program.)"""
-    return jnp.max(jnp.where(keys == jnp.min(keys, 0), values, -jnp.inf), 0)
-
-
-def stacked(terms, count):
-    """The terms `count` times along a new first axis."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), terms)
-
-
-def _further(terms, eps, kind, side, saddle, inner):
-    """Candidates for the Chernoff bounds of aliases, further from the pole than the saddle and before the other one.
-
-    Returns distances, stacked, and the logs of the bounds at eps; one that is out of range bounds nothing.
-    """
-    k = jnp.arange(1.0, 11.0, dtype=eps.dtype).reshape((10,) + (1,) * eps.ndim)
-    further = jnp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
-    beyond = cumulants(stacked(terms, 10), _c(kind, side, further))[0] - side * eps * further
-    return further, jnp.where(jnp.isnan(beyond), jnp.inf, beyond)
-
-
 def _kernel(kind, a, y):
     """The kernel over its value at y = 0: a/(a+iy), times (1+a)/(1+a+iy) where it is double."""
     size = a / (a * a + y * y)
@@ -182,53 +77,58 @@ def _kernel(kind, a, y):
     return jnp.where(kind.double, both[0], re), jnp.where(kind.double, both[1], im)
 
 
-def _frequencies(terms, eps, kind, line, visit, start, stop, blocks):
+def _frequencies(terms, eps, kind, line, tilts, visit, start, stop, blocks):
     """Loop over the frequencies until the integrand is negligible and y >= stop: `visit` folds into its state.
 
-    visit(state, integrand, log ratios) with the integrand, over its value at y = 0, as (re, im). Returns (state, Sums).
+    visit(state, integrand, log ratios) for a block of frequencies along the first axis, with the integrand, over its value
+    at y = 0, as (re, im). Returns (state, Sums).
     """
     a = line.side * line.d
-    lines = [tilt.line(line.spacing[..., None]) for tilt in tilted(terms, _c(kind, line.side, line.d))]
+    lines = [tilt.line(line.spacing[..., None]) for tilt in tilts]
     zero = jnp.zeros_like(eps)
+    steps = jnp.arange(BLOCK, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
 
-    def one(j, carry):
-        index, walks, sums, state = carry
-        y = (index + 0.5) * line.spacing
+    def block(carry):
+        index, walks, sums, apart, state = carry
+        y = (BLOCK * index + steps + 0.5) * line.spacing
         walks, ratios = zip(*(path.advance(walk) for path, walk in zip(lines, walks)))
         log_size, angle = (over_steps(terms, column) for column in zip(*ratios))
         angle = angle - eps * y
-        # rounding of log M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, and as many roundings as
-        # the brackets e^(iyL) - 1 have been carried on from one frequency to the next
-        ulps = (8 + 2 * index) * over_steps(terms, map(_unrest, ratios))
+        # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this frequency and at those whose
+        # turns it is made of, and as many roundings as the brackets have been carried on from one block to the next
+        apart = tuple(jnp.maximum(far, jnp.max(_apart(ratio), 0)) for far, ratio in zip(apart, ratios))
+        unrest = over_steps(terms, map(_unrest, apart, ratios))
         kr, ki = _kernel(kind, a, y)
         size = jnp.exp(log_size)
         cos, sin = size * jnp.cos(angle), size * jnp.sin(angle)
         re, im = cos * kr - sin * ki, cos * ki + sin * kr
         modulus = size * jnp.sqrt(kr * kr + ki * ki)
-        rest = jnp.maximum(jnp.where(j == 0, 0.0, sums.rest), modulus)
-        ulps = 16 + ulps + 2 * jnp.abs(angle) + 2 * jnp.abs(eps * y)
-        sums = Sums(sums.value + re, sums.slope + re * a - im * y, sums.size + modulus * ulps, rest, y + 0.5 * line.spacing)
-        return index + 1, walks, sums, visit(state, (re, im), ratios)
+        ulps = 16 + (32 + 2 * index) * unrest + 2 * jnp.abs(angle) + 2 * jnp.abs(eps * y)
+        value, slope, rounding = (jnp.sum(part, 0) for part in (re, re * a - im * y, modulus * ulps))
+        sums = Sums(sums.value + value, sums.slope + slope, sums.size + rounding, jnp.max(modulus, 0), y[-1] + 0.5 * line.spacing)
+        return index + 1, walks, sums, apart, visit(state, (re, im), ratios)
 
     def goes_on(carry):
-        index, _, sums, _ = carry
+        index, _, sums, _, _ = carry
         unfinished = (sums.rest > 1e-17 * jnp.abs(sums.value)) | (sums.reach < stop)
-        return (index < blocks * _BLOCK) & jnp.any(unfinished)
-
-    def block(carry):
-        return jax.lax.fori_loop(0, _BLOCK, one, carry)
+        return (index < blocks) & jnp.any(unfinished)
 
     sums = Sums(zero, zero, zero, zero + jnp.inf, zero)
-    carry = (jnp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, start)
-    _, _, sums, state = jax.lax.while_loop(goes_on, block, carry)
+    carry = (jnp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, tuple(0 * term.count for term in terms), start)
+    _, _, sums, _, state = jax.lax.while_loop(goes_on, block, carry)
     return state, sums
 
 
-def _unrest(ratio):
-    """(2 Re(1 - phi))^1/2 from log phi, and |log phi| where that is larger."""
+def _apart(ratio):
+    """(2 Re(1 - phi))^1/2 from log phi."""
     log_size, angle = ratio
-    gap = -jnp.expm1(jnp.minimum(log_size, 0.0)) + 2 * jnp.sin(angle / 2) ** 2
-    return jnp.sqrt(2 * gap) + jnp.minimum(jnp.abs(log_size), 50.0)
+    return jnp.sqrt(2 * (-jnp.expm1(jnp.minimum(log_size, 0.0)) + 2 * jnp.sin(angle / 2) ** 2))
+
+
+def _unrest(apart, ratio):
+    """What an error of `apart` in phi is in log phi, and |log phi|, whose own rounding it has."""
+    log_size, _ = ratio
+    return apart * jnp.exp(-jnp.maximum(log_size, -40.0)) + jnp.minimum(jnp.abs(log_size), 50.0)
 
 
 class Logs(NamedTuple):
@@ -243,20 +143,21 @@ class Logs(NamedTuple):
     resolved: jax.Array
 
 
+@entrywise
 def invert(terms, eps, kind):
     """The `Logs` of one integral."""
-    line = place(terms, eps, kind)
-    _, sums = _frequencies(terms, eps, kind, line, lambda *_: (), (), jnp.zeros_like(eps), _BLOCKS)
-    result, rest, resolved = _logs(line, sums)
+    line, tilts, height = along(terms, eps, kind)
+    _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), jnp.zeros_like(eps), _BLOCKS)
+    result, rest, resolved = _logs(line, height, sums)
     share = jnp.where(line.side > 0, 1.0, -jnp.exp(rest - result))  # of a relative change of what was integrated
     return Logs(result, rest, -share * sums.slope / sums.value, resolved)
 
 
-def _logs(line, sums):
+def _logs(line, height, sums):
     """(log result, log of one less it, estimated relative error); the saddle-point approximation if that is above 1%."""
     resolved = jnp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
     good = (sums.value > 0) & (resolved < 1e-2)
-    log_value = line.height + jnp.log(jnp.where(good, sums.value, 1.0) * line.spacing / math.pi)
+    log_value = height + jnp.log(jnp.where(good, sums.value, 1.0) * line.spacing / math.pi)
     value = jnp.minimum(jnp.where(good, log_value, line.estimate), 0.0)
     other = log1mexp(value)
     return jnp.where(line.side > 0, value, other), jnp.where(line.side > 0, other, value), resolved
@@ -286,10 +187,11 @@ def _dot(gradient, tangent):
     return 0.0 if tangent.dtype == jax.dtypes.float0 else jnp.sum(gradient * tangent, -1)
 
 
+@entrywise
 def _gradient(terms, eps, kind):
     """(log result, log rest, side, d log(integral) by every array of `terms`, by eps)."""
-    line = place(terms, eps, kind)
-    c = _c(kind, line.side, line.d)[..., None]
+    line, tilts, height = along(terms, eps, kind)
+    c = on_axis(kind, line.side, line.d)[..., None]
     spacing = line.spacing[..., None]
     leaves = [(i, k) for i, term in enumerate(terms) for k, leaf in enumerate(jax.tree.leaves(term.transform))
               if jnp.issubdtype(leaf.dtype, jnp.inexact)]
@@ -303,11 +205,11 @@ def _gradient(terms, eps, kind):
     for rebuild, leaf in (moved(*at) for at in leaves):
         ones = (jnp.ones_like(leaf),)
 
-        def along(value, rebuild=rebuild):
+        def at(value, rebuild=rebuild):
             tilt = rebuild(value).tilted(c)
-            return tilt.cumulants[0], tilt.line(spacing)
+            return tilt.value, tilt.line(spacing)
 
-        (_, path), (change, d_path) = jax.jvp(along, (leaf,), ones)
+        (_, path), (change, d_path) = jax.jvp(at, (leaf,), ones)
         at_zero.append(change)
         paths.append((path, d_path))
         walks.append(jax.jvp(lambda p: p.start(), (path,), (d_path,)))
@@ -319,20 +221,20 @@ def _gradient(terms, eps, kind):
         for path, walk, total in zip(paths, walks, sums):
             (walk, _), (d_walk, change) = jax.jvp(lambda p, w: p.advance(w), (path[0], walk[0]), (path[1], walk[1]))
             new_walks.append((walk, d_walk))
-            new_sums.append(total + re * change[0] - im * change[1])
-        counts = [total + re * ratio[0] - im * ratio[1] for total, ratio in zip(counts, ratios)]
+            new_sums.append(total + jnp.sum(re * change[0] - im * change[1], 0))
+        counts = [total + jnp.sum(re * ratio[0] - im * ratio[1], 0) for total, ratio in zip(counts, ratios)]
         return new_walks, new_sums, counts
 
     start = walks, [jnp.zeros_like(z) for z in at_zero], [jnp.zeros_like(term.count) for term in terms]
-    (_, changes, counts), sums = _frequencies(terms, eps, kind, line, visit, start, jnp.zeros_like(eps), _BLOCKS)
-    result, rest, _ = _logs(line, sums)
+    (_, changes, counts), sums = _frequencies(terms, eps, kind, line, tilts, visit, start, jnp.zeros_like(eps), _BLOCKS)
+    result, rest, _ = _logs(line, height, sums)
     value = sums.value[..., None]
     by_leaf = {at: terms[at[0]].count * (zero + change / value) for at, zero, change in zip(leaves, at_zero, changes)}
     by_terms = []
     for i, term in enumerate(terms):
         flat, structure = jax.tree.flatten(term.transform)
         parts = [by_leaf.get((i, k), leaf) for k, leaf in enumerate(flat)]
-        by_count = term.transform.tilted(c).cumulants[0] + counts[i] / value
+        by_count = term.transform.tilted(c).value + counts[i] / value
         by_terms.append(Term(jax.tree.unflatten(structure, parts), by_count))
     return result, rest, line.side, tuple(by_terms), -sums.slope / sums.value
 
@@ -351,11 +253,14 @@ class Bracket(NamedTuple):
 
 def bracket(terms, eps):
     """A bracket of delta(eps), eps >= 0."""
-    line = place(terms, eps, DELTA)
-    c = _c(DELTA, line.side, line.d)
+    return _bracket(terms, eps, DELTA)
+
+
+@entrywise
+def _bracket(terms, eps, kind):
+    line, tilts, height = along(terms, eps, kind)
     d, inner = line.d, line.side < 0
     away = jnp.where(inner, 1 - d, 1 + d)
-    tilts = tilted(terms, c)
     decays = [(tilt.log_decay, tilt.decay()) for tilt in tilts]
 
     def log_decay(y):
@@ -363,23 +268,24 @@ def bracket(terms, eps):
         return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
 
     stop = _where_decayed(log_decay, d, line)
-    _, sums = _frequencies(terms, eps, DELTA, line, lambda *_: (), (), stop, 4 * _BLOCKS)
+    _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), stop, 4 * _BLOCKS)
     scale = line.spacing / math.pi
-    log_value = line.height + jnp.log(jnp.maximum(sums.value * scale, 1e-300))
+    log_value = height + jnp.log(jnp.maximum(sums.value * scale, 1e-300))
 
     width = 2 * math.pi / line.spacing
     near = jnp.exp(-d * width - log_value) / -jnp.expm1(-d * width)
-    further, beyond = _further(terms, eps, DELTA, line.side, line.saddle, inner)
-    step = (further - d) * width
-    aliasing = near + jnp.min(jnp.exp(beyond - step - log_value) / -jnp.expm1(-step), 0)
+    step = (line.further - d) * width
+    # e for the small error of the exponents
+    aliasing = near + jnp.min(jnp.exp(1.0 + line.beyond - step - log_value) / -jnp.expm1(-step), 0)
     # the integral of |kernel| over y > Y is at most d away/Y of its value at 0
     truncation = jnp.exp(log_decay(sums.reach)) * d * away / (sums.reach * math.pi * scale * sums.value)
     error = 2 * over_steps(terms, [tilt.line_error() for tilt in tilts])
     # the integral of |kernel| over all y is at most pi max(d, 1)
     quadrature = error * jnp.maximum(jnp.maximum(d, away), 1.0) / (scale * sums.value)
-    values = [tilt.cumulants[0] for tilt in tilts]
+    values = [tilt.value for tilt in tilts]
     total, steps = over_steps(terms, values), over_steps(terms, [jnp.sqrt(2 * jnp.abs(value)) for value in values])
-    ulps = sums.size / jnp.abs(sums.value) + 16 * (1 + jnp.abs(total) + jnp.abs(eps * c) + steps + jnp.abs(line.height))
+    c = on_axis(kind, line.side, d)
+    ulps = sums.size / jnp.abs(sums.value) + 16 * (1 + jnp.abs(total) + jnp.abs(eps * c) + steps + jnp.abs(height))
     rounding = jnp.finfo(eps.dtype).eps * ulps
     relative = aliasing + truncation + quadrature + rounding
     relative = jnp.where(jnp.isnan(relative) | ~(sums.value > 0), jnp.inf, relative)
@@ -387,8 +293,7 @@ def bracket(terms, eps):
     log_high = jnp.where(relative < jnp.inf, log_value + jnp.log1p(relative), jnp.inf)
     log_low = jnp.where(relative < 1, log_value + jnp.log1p(-jnp.minimum(relative, 1.0)), -jnp.inf)
     # whatever happened above, Chernoff's bound holds: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c)
-    best = line.saddle
-    chernoff = jnp.where(inner, 0.0, line.exponent + best * jnp.log(best) - (1 + best) * jnp.log1p(best))
+    chernoff = jnp.where(inner, 0.0, total + jnp.log1p(error) - eps * d + d * jnp.log(d) - (1 + d) * jnp.log1p(d))
     chernoff = chernoff + 64 * jnp.finfo(eps.dtype).eps * (1 + jnp.abs(chernoff))
     chernoff = jnp.where(jnp.isnan(chernoff), 0.0, jnp.minimum(chernoff, 0.0))
     upper = jnp.where(inner, -jnp.expm1(jnp.minimum(log_low, 0.0)), jnp.exp(jnp.minimum(log_high, chernoff)))

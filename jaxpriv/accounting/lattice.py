@@ -33,33 +33,37 @@ _ULPS = 64  # the rounding model of curves in closed form, relative to the log o
 
 
 class Cells(NamedTuple):
-    """Outcomes with loss in (l_j, l_j+1]: log P_j, r_j in [0, h], and by how much rounding may have moved them, relatively.
+    """Outcomes with loss in (l_j, l_j+1]: log P_j, r_j in [0, h].
 
+    error, unseen: relative rounding error of P_j, log of what may lie where none was found; doubt: rounding error of r_j.
     below, above: P of what lies under the first and over the last point.
     """
 
     log_mass: jax.Array
     rise: jax.Array
     error: jax.Array
+    unseen: jax.Array
+    doubt: jax.Array
     below: jax.Array
     above: jax.Array
 
 
 def cells(experiment, points, reverse):
     """The `Cells` between successive points, for one direction (data, not a choice of programs) and scalar parameters."""
-    return between_points(points, touch(experiment, points, reverse))
+    return between_points(points, touch(experiment, points, reverse), experiment.finite)
 
 
-def between_points(points, test):
-    """The `Cells` from the tests at the points."""
-    log_p, error_p = _difference(test.log_power, test.log_beta)
-    log_q, error_q = _difference(test.log_alpha, test.log_specificity)
+def between_points(points, test, finite):
+    """The `Cells` from the tests at the points; of finitely many outcomes none lie between equal tails."""
+    log_p, error_p, unseen_p = _difference(test.log_power, test.log_beta, finite)
+    log_q, error_q, unseen_q = _difference(test.log_alpha, test.log_specificity, finite)
     width = points[1:] - points[:-1]
     some = jnp.isfinite(log_p) & jnp.isfinite(log_q)
     rise = jnp.where(some, jnp.where(some, log_p, 0.0) - jnp.where(some, log_q, 0.0) - points[:-1], 0.0)
     # without mass under the null the loss is infinite: what can be said of a cell's loss is then its upper end
     rise = jnp.where(some, rise, jnp.where(jnp.isfinite(log_p), width, 0.0))
-    return Cells(log_p, jnp.clip(rise, 0.0, width), jnp.minimum(error_p + error_q, 1.0),
+    doubt = jnp.where(unseen_q > -jnp.inf, jnp.inf, error_p + error_q)
+    return Cells(log_p, jnp.clip(rise, 0.0, width), error_p, unseen_p, doubt,
                  jnp.exp(test.log_beta[0]), jnp.exp(test.log_power[-1]))
 
 
@@ -73,26 +77,28 @@ def touch(experiment, points, reverse):
     return jax.tree.map(lambda own, other: jnp.where(reverse, jnp.flip(other), own), test, test.exchanged())
 
 
-def _difference(log_up, log_down):
-    """log of the mass between successive points, from the smaller of both tails, and its relative rounding error."""
+def _difference(log_up, log_down, finite):
+    """Of the mass between successive points, from the smaller of both tails: log, relative error, log of what is unseen."""
     up = (log_up < log_down)[:-1]
     first = jnp.where(up, log_up[:-1], log_down[1:])
     second = jnp.where(up, log_up[1:], log_down[:-1])
-    some = second < first
-    first = jnp.where(some, first, 0.0)
+    some, any_tail = second < first, first > -jnp.inf
+    start = jnp.where(any_tail, first, 0.0)
     last = some & jnp.isfinite(second)
-    gap = jnp.where(last, jnp.where(last, second, 0.0) - first, -800.0)
-    log_mass = jnp.where(some, first + log1mexp(gap), -jnp.inf)
-    ulps = _ULPS * jnp.finfo(log_up.dtype).eps * (1 - first)
-    return log_mass, jax.lax.stop_gradient(2 * ulps / jnp.where(some, -jnp.expm1(gap), 1.0))
+    gap = jnp.where(last, jnp.where(last, second, 0.0) - start, -800.0)
+    log_mass = jnp.where(some, start + log1mexp(gap), -jnp.inf)
+    ulps = 2 * _ULPS * jnp.finfo(log_up.dtype).eps * (1 - start)
+    error = ulps / jnp.where(some, -jnp.expm1(gap), 1.0)
+    unseen = jnp.where(some | ~any_tail | finite & (first == second), -jnp.inf, start + jnp.log(ulps))
+    return log_mass, jax.lax.stop_gradient(error), jax.lax.stop_gradient(unseen)
 
 
 def upwards(found, spacing):
     """log masses of an upper bound at the points, of what lies between the first and the last."""
     share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
-    share = jnp.minimum(share + found.error / -jnp.expm1(-spacing), 1.0)
+    share = jnp.minimum(share + found.doubt / -jnp.expm1(-spacing), 1.0)
     mass = found.log_mass + jnp.log1p(found.error)
-    return _at_points(mass + safe_log(jnp.maximum(1 - share, 0.0)), mass + safe_log(share))
+    return _at_points(mass + safe_log(jnp.maximum(1 - share, 0.0)), jnp.logaddexp(mass + safe_log(share), found.unseen))
 
 
 def downwards(found, spacing):
@@ -101,19 +107,20 @@ def downwards(found, spacing):
     log_excess, log_deficit = safe_log(-jnp.expm1(-found.rise)), safe_log(jnp.expm1(spacing - found.rise))
     # half the logarithm of B_j+1/A_j, at the points between two cells
     lean = 0.5 * (mass[1:] + log_excess[1:] - mass[:-1] - log_deficit[:-1])
-    joins = jnp.isfinite(lean) & (jnp.maximum(found.error[1:], found.error[:-1]) < 0.1)
+    joins = jnp.isfinite(lean) & (jnp.maximum(found.doubt[1:], found.doubt[:-1]) < 0.1)
     lean = jnp.where(joins, jnp.clip(lean, -300.0, 300.0), 0.0)
     up, down = _shares(lean, joins)
     none = jnp.zeros_like(mass[:1])
     # a little less, and that little falls, for rounding may have flattered a cell's loss
-    slack = jnp.minimum(found.error / -jnp.expm1(-spacing), 1.0)
+    slack = jnp.minimum(found.doubt / -jnp.expm1(-spacing), 1.0)
     risen = jnp.concatenate([up, none]) * (1 - slack)
     fallen = jnp.concatenate([none, down]) * slack
     stays = jnp.maximum(1 - risen - fallen, 0.0) * (1 - 4 * jnp.finfo(spacing.dtype).eps)
     low = _at_points(mass + safe_log(stays), mass + safe_log(risen))
     low = low.at[-1].set(jnp.logaddexp(low[-1], safe_log(found.above)))
     low = jnp.logaddexp(low, jnp.concatenate([mass[1:] + safe_log(fallen[1:]), jnp.full((2,), -jnp.inf, mass.dtype)]))
-    return low, found.log_mass + jnp.log(2 * found.error + 1e-15), mass[0] + safe_log(fallen[0])
+    lost = jnp.logaddexp(found.log_mass + jnp.log(2 * found.error + 1e-15), found.unseen)
+    return low, lost, mass[0] + safe_log(fallen[0])
 
 
 def _shares(lean, joins):

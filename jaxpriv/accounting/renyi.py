@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxpriv._checks import UNIT, Domain
 from jaxpriv.accounting.composition import directions
-from jaxpriv.accounting.inversion import cumulants, loss_bound, over_steps
+from jaxpriv.accounting.line import cumulants, loss_bound, over_steps
 from jaxpriv.accounting.transforms import TiltedGaussian
 from jaxpriv.tradeoff.evaluate import elementwise
 from jaxpriv.tradeoff.pair import safe_log

@@ -7,7 +7,7 @@ import numpy as np
 from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain, is_traced
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff import evaluate
-from jaxpriv.tradeoff.envelope import Symmetric
+from jaxpriv.tradeoff.envelope import Hull, Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
 
 
@@ -138,7 +138,7 @@ class Curve:
         """
         if self.experiment.gaussian_mu() is not None:
             return evaluate.known_mu(self)
-        if isinstance(self.experiment, Symmetric):
+        if isinstance(self.experiment, Hull):
             # G_mu is symmetric and convex: it lies below the envelope if it lies below every member
             return jnp.max(jnp.stack(jnp.broadcast_arrays(*(Curve(m).gdp_mu() for m in self.experiment.members))), 0)
         return evaluate.searched_mu(self)
@@ -162,28 +162,37 @@ class Curve:
             >>> print(f"{jaxpriv.relaxed.laplace(1.0).symmetric().epsilon(0.0):.4f}")
             1.0000
         """
-        if isinstance(self.experiment, Symmetric):
+        if isinstance(self.experiment, Hull):
             return self
         return Curve(Symmetric((self.experiment,)))
 
-    def subsample(self, rate):
-        """The curve when the record takes part with probability `rate` in (0, 1] (Poisson sampling, add/remove).
+    def subsample(self, rate, adjacency="add_remove"):
+        """The curve when the record takes part with probability `rate` in (0, 1].
 
-        f_p = p f + (1-p)(1 - alpha), and `reversed()`/`symmetric()` of it; for a symmetric curve the symmetrisation of
-        both. One step only: sub-sampled steps compose in `jaxpriv.accounting`. Source: paper 2, Lemma 9.
+        adjacency: "add_remove": this curve is that of one record added; the result, f_p = p f + (1-p)(1 - alpha), is that of
+        one removed under Poisson sampling, and `reversed()`/`symmetric()` of it; for a symmetric curve the symmetrisation of
+        both. "replace_one": this curve is that of one record in the place of another (twice the sensitivity of one added);
+        the result min(f_p, f_p^-1)** holds whichever of both is worse, and composes as the one pair that it is, for samples
+        of fixed size without replacement and, as a bound that is not attained, for Poisson sampling.
+        Source: paper 2, Lemma 9; Dong, Roth, Su, Theorem 4.2; Balle, Barthe, Gaboardi 2018, Theorems 2, 9.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).subsample(0.1).advantage():.4f}")
             0.0383
         """
-        return Curve(self.experiment.subsampled(as_parameter("rate", rate, RATE)))
+        if adjacency not in ("add_remove", "replace_one"):
+            raise ValueError(f"adjacency = {adjacency!r}; accepted: 'add_remove', 'replace_one'")
+        sampled = self.experiment.subsampled(as_parameter("rate", rate, RATE))
+        if adjacency == "add_remove":
+            return Curve(sampled)
+        return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
 
     def compose(self, n):
         """The curve of n >= 0 equal mechanisms seen together; n may be any real number.
 
         Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's noncentrality n times its own.
-        Sub-sampled Gaussian noise by its privacy-loss transform (`jaxpriv.compose`), at a cost that does not depend on n.
-        Other curves raise ValueError. Source: Dong, Roth, Su, Corollary 3.3; paper 1, Theorem 2.
+        Sub-sampled Gaussian noise by its privacy-loss transform, at a cost that does not depend on n; all other curves on a
+        lattice of losses: see `jaxpriv.compose`. Source: Dong, Roth, Su, Corollary 3.3; paper 1, Theorem 2.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")

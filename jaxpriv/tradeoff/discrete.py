@@ -16,6 +16,7 @@ class Discrete(Envelope):
 
     null: jax.Array
     alternative: jax.Array
+    finite = True
 
     def batch_shape(self):
         return jnp.broadcast_shapes(jnp.shape(self.null), jnp.shape(self.alternative))[:-1]

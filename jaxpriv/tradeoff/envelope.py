@@ -177,7 +177,7 @@ def _per_member(value, member):
 
 
 @pytree
-class Symmetric(Envelope):
+class Hull(Envelope):
     """The lower convex envelope of several experiments in both directions: whoever attacks, and whichever way.
 
     Its profile is the largest of theirs. Where one of them supports the envelope, its own curve is the envelope; two such
@@ -190,7 +190,7 @@ class Symmetric(Envelope):
         return jnp.broadcast_shapes(*(member.batch_shape() for member in self.members))
 
     def aligned(self, shape, dtype):
-        return Symmetric(tuple(member.aligned(shape, dtype) for member in self.members))
+        return type(self)(tuple(member.aligned(shape, dtype) for member in self.members))
 
     def defined(self):
         return jnp.all(jnp.stack(jnp.broadcast_arrays(*(member.defined() for member in self.members))), 0)
@@ -292,11 +292,30 @@ class Symmetric(Envelope):
     def reversed(self):
         return self
 
+
+@pytree
+class Symmetric(Hull):
+    """A hull of which one direction of one member is what happens in every step, though it is not known which."""
+
     def subsampled(self, rate):
         return Symmetric(tuple(m.subsampled(rate) for member in self.members for m in (member, member.reversed())))
 
     def compose(self, n):
         return Symmetric(tuple(member.compose(n) for member in self.members))
+
+
+@pytree
+class Replaced(Hull):
+    """A hull that is itself the bound of each step, whichever neighbour is worse there: it composes as one pair."""
+
+    def atoms(self, reverse):
+        """The straight piece of slope -1 is an outcome of loss 0."""
+        del reverse
+        zero = jnp.zeros(self.batch_shape(), jnp.result_type(*jax.tree.leaves(self)))
+        return zero, zero
+
+    def subsampled(self, rate):
+        raise ValueError("subsample() of a curve for replaced records: sub-sample the curve of the full mechanism once")
 
 
 def _largest(values):

@@ -41,7 +41,9 @@ class Point(NamedTuple):
 
 
 class Experiment(ABC):
-    """Base of dominating pairs and of what is built from them."""
+    """Base of dominating pairs and of what is built from them. finite: has it finitely many outcomes?"""
+
+    finite = False
 
     @abstractmethod
     def errors(self, alpha, reverse):

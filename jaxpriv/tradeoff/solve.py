@@ -4,16 +4,19 @@ import jax
 import jax.numpy as jnp
 
 
-def newton_in_bracket(function, low, high, iterations=40):
+def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
     """The x in [low, high] where an increasing function crosses zero, elementwise: the best of a fixed number of tries.
 
     Args:
         function: x -> (value, slope); the slope may be rough, zero or infinite, for it only proposes a step.
         low, high: arrays; finite ends are used as they are, a value beyond the function's range gives the nearer end.
+        start: the first try, the middle where it is not given.
+        tolerance: where it is given, the tries end as soon as the next ones would all be this near: for roots inside a
+            rule for derivatives, since such a loop has none of its own in reverse.
     """
 
-    def step(_, state):
-        low, high, x, best, smallest = state
+    def step(state):
+        count, low, high, x, best, smallest, _ = state
         value, slope = function(x)
         size = jnp.abs(value)
         # the iterate after the root, where rounding is all that is left, may be thrown to the bracket's middle
@@ -22,10 +25,11 @@ def newton_in_bracket(function, low, high, iterations=40):
         high = jnp.where(value >= 0, x, high)
         proposal = x - value / jnp.where(slope > 0, slope, 1.0)
         good = (slope > 0) & (proposal > low) & (proposal < high)
-        middle = 0.5 * low + 0.5 * high
-        return low, high, jnp.where(good, proposal, middle), best, smallest
+        proposal = jnp.where(good, proposal, 0.5 * low + 0.5 * high)
+        return count + 1, low, high, proposal, best, smallest, jnp.abs(proposal - x)
 
-    middle = 0.5 * low + 0.5 * high
-    state = low, high, middle, middle, jnp.full_like(middle, jnp.inf)
-    return jax.lax.fori_loop(0, iterations, step, state)[3]
-
+    start = 0.5 * low + 0.5 * high if start is None else jnp.clip(start, low, high)
+    state = 0, low, high, start, start, jnp.full_like(start, jnp.inf), jnp.full_like(start, jnp.inf)
+    if tolerance is None:
+        return jax.lax.fori_loop(0, iterations, lambda _, state: step(state), state)[4]
+    return jax.lax.while_loop(lambda state: (state[0] < iterations) & jnp.any(state[6] > tolerance), step, state)[4]

@@ -97,7 +97,7 @@ class Reversed(Pair):
         return self.base.auc()
 
     def compose(self, n):
-        return Reversed(self.base.compose(n))
+        return self.base.compose(n).reversed()
 
     def reversed(self):
         return self.base

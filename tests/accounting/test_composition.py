@@ -13,8 +13,8 @@ import scipy.stats
 import jaxpriv
 from jaxpriv import worst_case
 from jaxpriv.accounting.composition import Composed
-from jaxpriv.accounting.inversion import Term
-from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
+from jaxpriv.accounting.line import Term
+from jaxpriv.accounting.transforms import BLOCK, GaussianTransform, SubsampledGaussianTransform
 from jaxpriv.tradeoff import Curve
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "sgm.json").read_text())["entries"]
@@ -46,7 +46,7 @@ def test_golden_estimates(direction):
     assert np.all(got[~seen] < 1e-290)
     lower, upper = curve.delta_bounds(eps)
     assert np.all((lower <= delta * (1 + 1e-15)) & (delta <= upper))
-    assert np.all((upper - lower)[delta > 1e-30] <= 1e-8 * delta[delta > 1e-30])
+    assert np.all((upper - lower)[delta > 1e-30] <= 3e-8 * delta[delta > 1e-30])
 
 
 @pytest.mark.slow
@@ -236,16 +236,19 @@ def test_transform_of_gaussian_noise():
     mu, c, spacing = np.full((1, 1), 0.8), np.full((1, 1), 1.7), np.full((1, 1), 0.3)
     plain = GaussianTransform(mu).tilted(c)
     general = SubsampledGaussianTransform(mu, np.ones((1, 1)), np.zeros((1, 1), bool)).tilted(c)
-    np.testing.assert_allclose(general.cumulants, plain.cumulants, rtol=1e-13)
+    np.testing.assert_allclose(general.value, plain.value, rtol=1e-13)
+    transforms = GaussianTransform(mu), SubsampledGaussianTransform(mu, np.ones((1, 1)), np.zeros((1, 1), bool))
+    np.testing.assert_allclose(*(transform.cumulants(c) for transform in transforms), rtol=1e-13)
     walks = [(t.line(spacing), t.line(spacing).start()) for t in (plain, general)]
-    for j in range(12):
+    for block in range(3):
         (line, state), (other, its) = walks
         (state, ratio), (its, found) = line.advance(state), other.advance(its)
         walks = [(line, state), (other, its)]
         np.testing.assert_allclose(np.exp(found[0]), np.exp(ratio[0]), atol=1e-14)
-        y = (j + 0.5) * spacing
+        y = (BLOCK * block + np.arange(BLOCK)[:, None, None] + 0.5) * spacing
         for tilt in (plain, general):
-            assert np.all(np.exp(ratio[0]) <= np.exp(tilt.log_decay(tilt.decay(), y)) * (1 + 1e-12))
+            bound = np.array([tilt.log_decay(tilt.decay(), one) for one in y])
+            assert np.all(np.exp(ratio[0]) <= np.exp(bound) * (1 + 1e-12))
     assert np.all(general.line_error() < 1e-18)
 
 
