@@ -1,6 +1,7 @@
 """Several mechanisms seen together by one adversary: the curve of the sum of their privacy losses."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ class Composed(Directed):
             wanted = bool if jnp.result_type(leaf) == jnp.bool_ else dtype
             return jnp.broadcast_to(jnp.asarray(leaf, wanted), shape + jnp.shape(leaf)[-1:])
 
-        return Composed(jax.tree.map(spread, self.terms))
+        return Composed(tuple(_audible(term) for term in jax.tree.map(spread, self.terms)))
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -155,6 +156,10 @@ class Composed(Directed):
         limit = limit + jnp.where(jnp.isnan(log_delta), jnp.nan, 0.0)
         return jnp.where(reachable, jnp.minimum(eps, limit), limit)
 
+    def otherwise(self):
+        """On a lattice, for few steps at a small rate, whose transforms decay too slowly."""
+        return Gridded(_grouped([_as_step(term) for term in self.terms]), np.zeros((), bool))
+
     def tail_mu(self):
         """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""
         square = sum(jnp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
@@ -167,6 +172,15 @@ class Composed(Directed):
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
         return Composed(tuple(Term(term.transform, term.count * n) for term in self.terms))
+
+
+def _audible(term):
+    """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
+    if isinstance(term.transform, GaussianTransform):
+        return term
+    silent = term.transform.mu == 0
+    mu = jnp.where(silent, 1.0, term.transform.mu)
+    return Term(replace(term.transform, mu=mu), jnp.where(silent, 0.0, term.count))
 
 
 def compose(*curves, axis=None):

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv.accounting.line import DELTA, Kind, Term, along, on_axis, over_steps
-from jaxpriv.accounting.transforms import BLOCK
+from jaxpriv.accounting.transforms import BLOCK, UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -114,7 +114,8 @@ def _frequencies(terms, eps, kind, line, tilts, visit, start, stop, blocks):
         return (index < blocks) & jnp.any(unfinished)
 
     sums = Sums(zero, zero, zero, zero + jnp.inf, zero)
-    carry = (jnp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, tuple(0 * term.count for term in terms), start)
+    apart = tuple(jnp.zeros_like(term.count) for term in terms)
+    carry = (jnp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, apart, start)
     _, _, sums, _, state = jax.lax.while_loop(goes_on, block, carry)
     return state, sums
 
@@ -134,13 +135,12 @@ def _unrest(apart, ratio):
 class Logs(NamedTuple):
     """log of an integral's result and of one less it, with what the loop over the frequencies left over.
 
-    slope: d log result/d eps; resolved: an estimate of the relative error from the frequencies that were left out.
+    slope: d log result/d eps.
     """
 
     result: jax.Array
     rest: jax.Array
     slope: jax.Array
-    resolved: jax.Array
 
 
 @entrywise
@@ -148,19 +148,35 @@ def invert(terms, eps, kind):
     """The `Logs` of one integral."""
     line, tilts, height = along(terms, eps, kind)
     _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), jnp.zeros_like(eps), _BLOCKS)
-    result, rest, resolved = _logs(line, height, sums)
+    rare, slope = jax.jvp(lambda e: _rare(terms, e, kind), (eps,), (jnp.ones_like(eps),))
+    result, rest, seldom = _logs(line, height, sums, rare)
     share = jnp.where(line.side > 0, 1.0, -jnp.exp(rest - result))  # of a relative change of what was integrated
-    return Logs(result, rest, -share * sums.slope / sums.value, resolved)
+    return Logs(result, rest, jnp.where(seldom, slope, -share * sums.slope / sums.value))
 
 
-def _logs(line, height, sums):
-    """(log result, log of one less it, estimated relative error); the saddle-point approximation if that is above 1%."""
-    resolved = jnp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
-    good = (sums.value > 0) & (resolved < 1e-2)
+def _logs(line, height, sums, rare):
+    """(log result, log of one less it, was `rare` taken?)
+
+    Where the frequencies that were left out may be more than 1% it is the saddle-point approximation, and next to the pole
+    on the right, where that is no good if hardly a step tells anything, `rare`.
+    """
+    error = jnp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
+    good = (sums.value > 0) & (error < 1e-2)
+    seldom = ~good & (line.side > 0) & (rare > 0.5 * UNKNOWN)
     log_value = height + jnp.log(jnp.where(good, sums.value, 1.0) * line.spacing / math.pi)
-    value = jnp.minimum(jnp.where(good, log_value, line.estimate), 0.0)
+    value = jnp.minimum(jnp.where(good, log_value, jnp.where(seldom, rare, line.estimate)), 0.0)
     other = log1mexp(value)
-    return jnp.where(line.side > 0, value, other), jnp.where(line.side > 0, other, value), resolved
+    return jnp.where(line.side > 0, value, other), jnp.where(line.side > 0, other, value), seldom
+
+
+def _rare(terms, eps, kind):
+    """log of the sum over the steps of what one of them alone gives, as if no two ever told anything."""
+    parts = []
+    for term in terms:
+        some = term.count > 0
+        once = jnp.log(jnp.where(some, term.count, 1.0)) + term.transform.once(eps[..., None], kind)
+        parts.append(jnp.where(some, once, UNKNOWN))
+    return jax.nn.logsumexp(jnp.concatenate(parts, -1), -1)
 
 
 @jax.custom_jvp
@@ -174,9 +190,11 @@ def log_result(terms, eps, kind):
 def _log_result_jvp(primals, tangents):
     """A parameter moves the integrand by its K at fixed t: d I = (1/2 pi i) int (integrand) dK dt, one more sum each."""
     terms, eps, kind = primals
-    result, rest, side, by_terms, by_eps = _gradient(terms, eps, kind)
+    result, rest, side, by_terms, by_eps, seldom = _gradient(terms, eps, kind)
     changes = jax.tree.map(_dot, by_terms, tangents[0])
     change = sum(jax.tree.leaves(changes), by_eps * tangents[1])
+    _, rare = jax.jvp(lambda t, e: _rare(t, e, kind), (terms, eps), (tangents[0], tangents[1]))
+    change = jnp.where(seldom, rare, change)
     # `change` is that of the log of the side that was integrated
     odds = jnp.exp(jnp.where(side > 0, result - rest, rest - result))
     other = -jnp.where(jnp.isfinite(odds), odds, 0.0) * change
@@ -189,7 +207,7 @@ def _dot(gradient, tangent):
 
 @entrywise
 def _gradient(terms, eps, kind):
-    """(log result, log rest, side, d log(integral) by every array of `terms`, by eps)."""
+    """(log result, log rest, side, d log(integral) by every array of `terms`, by eps, is it the one of `_rare`?)."""
     line, tilts, height = along(terms, eps, kind)
     c = on_axis(kind, line.side, line.d)[..., None]
     spacing = line.spacing[..., None]
@@ -227,7 +245,7 @@ def _gradient(terms, eps, kind):
 
     start = walks, [jnp.zeros_like(z) for z in at_zero], [jnp.zeros_like(term.count) for term in terms]
     (_, changes, counts), sums = _frequencies(terms, eps, kind, line, tilts, visit, start, jnp.zeros_like(eps), _BLOCKS)
-    result, rest, _ = _logs(line, height, sums)
+    result, rest, seldom = _logs(line, height, sums, _rare(terms, eps, kind))
     value = sums.value[..., None]
     by_leaf = {at: terms[at[0]].count * (zero + change / value) for at, zero, change in zip(leaves, at_zero, changes)}
     by_terms = []
@@ -236,7 +254,7 @@ def _gradient(terms, eps, kind):
         parts = [by_leaf.get((i, k), leaf) for k, leaf in enumerate(flat)]
         by_count = term.transform.tilted(c).value + counts[i] / value
         by_terms.append(Term(jax.tree.unflatten(structure, parts), by_count))
-    return result, rest, line.side, tuple(by_terms), -sums.slope / sums.value
+    return result, rest, line.side, tuple(by_terms), -sums.slope / sums.value, seldom
 
 
 class Bracket(NamedTuple):

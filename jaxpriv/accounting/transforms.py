@@ -17,10 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._pytree import pytree
+from jaxpriv.stats import norm
 
 _NODES = 384
 _FEWER = 128  # of them, where an error of 1e-14 does no harm
 BLOCK = 16  # frequencies at a time
+UNKNOWN = -1e30  # in place of a logarithm; finite, so that what is not taken has derivatives
 _HEIGHTS = 10
 _REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 
@@ -37,6 +39,10 @@ class GaussianTransform:
 
     def tilted(self, c):
         return TiltedGaussian(self.mu * self.mu / 2, c)
+
+    def once(self, eps, kind):
+        """Not known to be rare."""
+        return jnp.full(jnp.broadcast_shapes(jnp.shape(eps), jnp.shape(self.mu)), UNKNOWN, self.mu.dtype) + 0 * kind.pole
 
     def loss_bound(self):
         return jnp.where(self.mu > 0, jnp.inf, 0.0)
@@ -182,6 +188,24 @@ class SubsampledGaussianTransform:
         log_size = jnp.where(near, 0.5 * jnp.log1p(re * (2 + re) + im * im), top + 0.5 * jnp.log(far_size))
         angle = jnp.arctan2(jnp.where(near, im, far_im), jnp.where(near, 1 + re, far_re))
         return log_size, angle
+
+    def once(self, eps, kind):
+        """log of an integral's result for a single step, at eps > 0; forwards, for no step tells much in reverse.
+
+        With z the threshold of the likelihood ratio: alpha = P(Z > z), power = (1-r) alpha + r P(Z > z - mu), and
+        delta = power - e^eps alpha = r (P(Z > z - mu) - e^eps' alpha), eps' = log(1 + (e^eps - 1)/r).
+        """
+        mu, rate = self.mu, self.rate
+        known = (eps > 0) & (mu > 0) & ~self.reverse
+        up, mu = jnp.where(known, eps, 1.0), jnp.where(known, mu, 1.0)
+        base = up + jnp.log(-jnp.expm1(-up) + rate * jnp.exp(-up)) - jnp.log(rate)
+        threshold = base / mu + mu / 2
+        log_alpha, log_present = norm.logsf(jnp.stack([threshold, threshold - mu]))
+        power = jnp.logaddexp(jnp.where(rate < 1, jnp.log1p(-jnp.where(rate < 1, rate, 0.5)), -jnp.inf) + log_alpha,
+                              jnp.log(rate) + log_present)
+        delta = jnp.log(rate) + log_present + jnp.log1p(-jnp.exp(jnp.minimum(base + log_alpha - log_present, -1e-12)))
+        value = jnp.where(kind.double, delta, jnp.where(kind.pole < 0, log_alpha, power))
+        return jnp.where(known, value, UNKNOWN)
 
     def loss_bound(self):
         return jnp.where(self.mu > 0, jnp.where(self.reverse, -jnp.log1p(-self.rate), jnp.inf), 0.0)

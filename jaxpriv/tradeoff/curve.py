@@ -10,6 +10,8 @@ from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.envelope import Hull, Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
 
+_WIDE = 1e-3  # of its upper end
+
 
 @pytree
 class Curve:
@@ -207,7 +209,8 @@ class Curve:
         delta = A - e^epsilon B is computed to 64 units in the last place of log A, times A/delta where A and B cancel. For a
         composition of sub-sampled Gaussian steps the bracket adds aliasing, truncated frequencies, the quadrature of each
         transform, and the rounding of the sums (`jaxpriv.accounting.inversion`); for one of other mechanisms discretisation,
-        truncation of tails, aliasing, and the rounding of the Fourier transforms (`jaxpriv.accounting.grid`).
+        truncation of tails, aliasing, and the rounding of the Fourier transforms (`jaxpriv.accounting.grid`). Where the former
+        is wide (few steps at a small rate) it is narrowed by the latter, but not inside `jit`.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).delta_bounds(1.0)
@@ -215,13 +218,12 @@ class Curve:
             (True, True)
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
-        with jax.enable_x64(True):
-            return _kept(evaluate.bounds_of_delta(*_as_float64(self, epsilon)))
+        return _certified(evaluate.bounds_of_delta, self, epsilon)
 
     def epsilon_bounds(self, delta):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
 
-        Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is the lower. Width about 1e-13.
+        Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is the lower. Width about 1e-12.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).epsilon_bounds(1e-5)
@@ -229,8 +231,7 @@ class Curve:
             (True, True)
         """
         check_domain("delta", delta, UNIT)
-        with jax.enable_x64(True):
-            return _kept(evaluate.bounds_of_epsilon(*_as_float64(self, delta)))
+        return _certified(evaluate.bounds_of_epsilon, self, delta)
 
     def beta_bounds(self, alpha):
         """(lower, upper) with the exact type II error f(alpha) in between, in float64 whatever the mode; alpha in [0, 1].
@@ -244,8 +245,7 @@ class Curve:
             0.740489 0.740489
         """
         check_domain("alpha", alpha, UNIT)
-        with jax.enable_x64(True):
-            return _kept(evaluate.bounds_of_beta(*_as_float64(self, alpha)))
+        return _certified(evaluate.bounds_of_beta, self, alpha)
 
     def advantage_bounds(self):
         """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
@@ -273,6 +273,26 @@ class Curve:
             upper = wide.gdp_mu()
             exact = wide.experiment.tail_mu() is not None
             return _kept((upper * (1 - 1e-14) if exact else evaluate.least_mu(wide), upper))
+
+
+def _certified(bounds_of, curve, value):
+    """Bounds in float64; outside jit, those that are wide are narrowed by the experiment's other means, if it has any."""
+    with jax.enable_x64(True):
+        curve, value = _as_float64(curve, value)
+        bounds = _kept(bounds_of(curve, value))
+        if is_traced(bounds) or curve.experiment.otherwise() is None:
+            return bounds
+        shape = bounds[0].shape
+        low, high = (np.array(bound).ravel() for bound in bounds)
+        with np.errstate(invalid="ignore"):
+            wide = high - low > _WIDE * high
+        if not wide.any():
+            return bounds
+        each = curve.experiment.aligned(shape, jnp.float64), jnp.broadcast_to(value, shape)
+        each, values = jax.tree.map(lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each)
+        lower, upper = bounds_of(Curve(each.otherwise()), values)
+        low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
+        return low.reshape(shape), high.reshape(shape)
 
 
 def _kept(bounds):

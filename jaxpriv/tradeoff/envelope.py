@@ -281,6 +281,12 @@ class Hull(Envelope):
         own = self.bracket(eps, False)
         return own, own
 
+    def otherwise(self):
+        others = [member.otherwise() for member in self.members]
+        if all(other is None for other in others):
+            return None
+        return type(self)(tuple(member if other is None else other for member, other in zip(self.members, others)))
+
     def tail_mu(self):
         known = [member.tail_mu() for member in self.members]
         return None if any(mu is None for mu in known) else _largest(known)

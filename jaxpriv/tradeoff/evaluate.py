@@ -182,30 +182,29 @@ def bounds_of_delta(experiment, epsilon):
 
 @elementwise(UNIT, "delta")
 def bounds_of_epsilon(experiment, delta):
-    """The width of delta's bracket over its slope, around the estimate; both ends are stepped out until they verify."""
+    """The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket."""
     estimate = experiment.epsilon(safe_log(delta), False)
     finite = jnp.isfinite(estimate) & (delta > 0)
     at = jnp.where(finite, estimate, 0.0)
     both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *at.shape), at.dtype)
     outward = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
-    rounding = 16 * jnp.finfo(at.dtype).eps * (1 + at)
+    little = 512 * jnp.finfo(at.dtype).eps * (1 + at)
 
     def verify(state):
         step, ends, width, _ = state
         lower, upper, rate = _profile_bounds(both, ends)
-        first = 2 * jnp.maximum(safe_log(upper) - safe_log(delta), safe_log(delta) - safe_log(lower)) / rate + rounding
-        first = jnp.where(jnp.isfinite(first), jnp.clip(first, rounding, 1e-2 * (1 + at)), 1e-9)
-        width = jnp.where(step == 0, first, width)
         holds = jnp.stack([(lower[0] >= delta) | (ends[0] == 0), upper[1] <= delta])
-        moves = ~holds | ((step == 0) & (at > 0))
-        ends = jnp.where(moves, jnp.maximum(ends + outward * width, 0.0), ends)
-        return step + 1, ends, jnp.where(~holds & (step > 0), 4 * width, width), ~moves
+        # the slope of delta tells how far its bracket reaches
+        reach = 2 * jnp.maximum(safe_log(upper) - safe_log(delta), safe_log(delta) - safe_log(lower)) / rate
+        reach = jnp.where(jnp.isfinite(reach), jnp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
+        width = jnp.where(step == 0, reach, 4 * width)
+        return step + 1, jnp.where(holds, ends, jnp.maximum(ends + outward * width, 0.0)), width, holds
 
     def unverified(state):
         step, *_, verified = state
         return (step < 24) & ~jnp.all(verified | ~finite)
 
-    start = jnp.stack([at, at])
+    start = jnp.maximum(at + outward * little, 0.0)
     state = (0, start, jnp.zeros_like(start), jnp.zeros_like(start, bool))
     _, ends, _, verified = jax.lax.while_loop(unverified, verify, state)
     low, high = jnp.where(verified, ends, jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)]))

@@ -151,6 +151,10 @@ class Experiment(ABC):
         """Certified (lower, upper) of delta at finite eps, and -d log delta/d eps. Here the curve is in closed form."""
         return closed_form_bracket(self, eps, self.contact(eps, reverse), reverse)
 
+    def otherwise(self):
+        """The same experiment by other means, whose brackets may be narrow where these are wide; or None."""
+        return None
+
     def brackets(self, eps):
         """The brackets of both directions at one eps."""
         forward, reverse = self.contacts(eps)

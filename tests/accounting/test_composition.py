@@ -53,15 +53,33 @@ def test_golden_estimates(direction):
 @pytest.mark.long
 @pytest.mark.parametrize("direction", ["rem", "add"])
 def test_golden_bounds_of_few_steps(direction):
-    """Few steps at a tiny rate are not resolved by a straight line; the bracket says so and is right."""
+    """Few steps at a tiny rate are not resolved by a straight line; the lattice bounds them, one step's curve estimates them."""
     curve, eps, delta = directed(FEW, direction)
     lower, upper = curve.delta_bounds(eps)
     assert np.all((lower <= delta * (1 + 1e-15)) & (delta <= upper))
-    assert np.all(np.isfinite(np.asarray(curve.delta(eps))))
+    assert np.all((upper - lower)[delta > 1e-30] <= 0.1 * delta[delta > 1e-30])
+    np.testing.assert_allclose(curve.delta(eps), delta, rtol=1e-3, atol=1e-300)
     q = columns([e for e in FEW if e["direction"] == direction])[0]
     plain = (q >= 0.1) & (delta > 0)
     np.testing.assert_allclose(np.asarray(curve.delta(eps))[plain], delta[plain], rtol=1e-12)
     assert np.all((upper - lower)[plain] <= 1e-6 * delta[plain])
+
+
+@pytest.mark.slow
+def test_one_step_among_many():
+    """In a batch a single step at a tiny rate is not in closed form: its estimates and derivatives are those of one step."""
+    one = worst_case.gaussian(2.0).subsample(1e-4)
+    batch = worst_case.subsampled_gaussian(0.5, 1e-4, np.array([1.0, 1000.0]))
+    assert isinstance(batch.experiment, Composed)
+    for method, at in (("delta", 0.5), ("epsilon", 1e-8), ("power", 1e-9)):
+        np.testing.assert_allclose(getattr(batch, method)(at)[0], getattr(one, method)(at), rtol=1e-6)
+
+    def log_delta(curve, sigma, rate, steps):
+        return curve(sigma, rate, steps).log_delta(0.5)[0]
+
+    got = jax.grad(lambda *p: log_delta(worst_case.subsampled_gaussian, *p[:2], jnp.stack([p[2], 1000.0])), (0, 1, 2))(0.5, 1e-4, 1.0)
+    want = jax.grad(lambda s, q: worst_case.gaussian(1 / s).subsample(q).log_delta(0.5), (0, 1))(0.5, 1e-4)
+    np.testing.assert_allclose(got, [*want, 1.0], rtol=1e-6)
 
 
 @pytest.mark.slow

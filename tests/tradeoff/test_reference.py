@@ -98,9 +98,9 @@ def test_relaxed_gaussian_bounds(direction):
 
 @pytest.mark.parametrize("direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)])
 def test_relaxed_gaussian_epsilon_brackets_are_narrow(direction):
-    """The documentation says about 1e-13, whichever direction is asked."""
+    """The documentation says about 1e-12, whichever direction is asked."""
     low, high = evaluate(directed(relaxed.gaussian, direction), "epsilon_bounds", *inputs(rows("eps"), "delta"))
-    assert np.median(high - low) < 1e-12
+    assert np.median(high - low) < 3e-12
     assert (high - low).max() < 1e-9
 
 
