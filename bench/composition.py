@@ -24,11 +24,11 @@ RATE, NOISE, STEPS, DELTA = 0.01, 1.0, 1000, 1e-5
 SWEEP = np.linspace(0.7, 3.0, 100)
 ADVANTAGE = 0.1
 PROCESS = """
-import json, resource, sys, time
+import json, re, sys, time
 sys.path.insert(0, "bench")
 import composition
 {imports}
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = lambda: int(re.search("VmHWM:[^0-9]*([0-9]+)", open("/proc/self/status").read())[1]) / 1024
 start, before = time.perf_counter(), peak()
 {work}
 print(json.dumps([time.perf_counter() - start, peak() - before]))
