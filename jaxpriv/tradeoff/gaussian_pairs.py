@@ -13,7 +13,6 @@ from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
 from jaxpriv.tradeoff.laws import ChiSquare, Normal
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
-from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 @pytree
@@ -297,18 +296,3 @@ class NormalLimit(Pair):
         """Cut off at the diagonal, which the rejection of large T crosses near one end."""
         log_beta, log_power = super().errors(alpha, reverse)
         return (jnp.minimum(log_beta, jnp.log1p(-alpha)), jnp.maximum(log_power, jnp.log(alpha)))
-
-    def solve_epsilon(self, log_delta, reverse):
-        """Newton on log delta inside [0, bound], the bound from delta <= Q(T > t) or P(T <= t)."""
-        reachable = (log_delta > -jnp.inf) & (log_delta < 0)
-        target = jnp.where(reachable, log_delta, -1.0)
-        t = self.null.ppf_exp(target) if reverse else self.alternative.isf_exp(target)
-        ratio = self.log_ratio(t)
-        high = jnp.maximum(-ratio if reverse else ratio, 0.0)
-
-        def excess(eps):
-            value = self.log_delta(eps, reverse)
-            return target - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
-
-        eps = newton_in_bracket(excess, jnp.zeros_like(high), high)
-        return jnp.where(reachable, eps, jnp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))

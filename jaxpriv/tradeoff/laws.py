@@ -116,3 +116,28 @@ class ChiSquare(Law):
 
     def log_tails(self, t):
         return self.at(t)[1:3]
+
+
+@pytree
+class Scaled(Law):
+    """The law of a positive multiple of a statistic."""
+
+    law: Law
+    scale: jax.Array
+
+    def logpdf(self, t):
+        return self.law.logpdf(t / self.scale) - jnp.log(self.scale)
+
+    def log_tails(self, t):
+        return self.law.log_tails(t / self.scale)
+
+    def at(self, t):
+        logpdf, logsf, logcdf, up, down = self.law.at(t / self.scale)
+        shift = jnp.log(self.scale)
+        return logpdf - shift, logsf, logcdf, up + shift, down + shift
+
+    def isf_exp(self, logp):
+        return self.scale * self.law.isf_exp(logp)
+
+    def ppf_exp(self, logp):
+        return self.scale * self.law.ppf_exp(logp)

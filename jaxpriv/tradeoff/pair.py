@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Experiment, Point
+from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 class Pair(Experiment):
@@ -116,6 +117,21 @@ class Pair(Experiment):
         t = self.critical_value(alpha, reverse)
         up, down = (self.null if reverse else self.alternative).log_tails(t)
         return (up, down) if reverse else (down, up)
+
+    def solve_epsilon(self, log_delta, reverse):
+        """Newton on log delta inside [0, bound], the bound from delta <= Q(T > t) or P(T <= t)."""
+        reachable = (log_delta > -jnp.inf) & (log_delta < 0)
+        target = jnp.where(reachable, log_delta, -1.0)
+        t = self.null.ppf_exp(target) if reverse else self.alternative.isf_exp(target)
+        ratio = self.log_ratio(t)
+        high = jnp.maximum(-ratio if reverse else ratio, 0.0)
+
+        def excess(eps):
+            value = self.log_delta(eps, reverse)
+            return target - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
+
+        eps = newton_in_bracket(excess, jnp.zeros_like(high), high)
+        return jnp.where(reachable, eps, jnp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
 
     def slope(self, alpha, reverse):
         ratio = self.log_ratio(self.critical_value(alpha, reverse))

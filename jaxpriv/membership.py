@@ -1,0 +1,169 @@
+"""Membership inference by one who knows the law of the data but not the other records: training itself hides a record.
+
+The adversary of paper 3 sees the mean of a batch's gradients, knows the gradient of the record in question, and the mean and
+covariance of all others, which are drawn anew: what is protected is a record from this law, not one that somebody crafted.
+A number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, Domain, as_parameter
+from jaxpriv.stats import chi2, norm
+from jaxpriv.tradeoff import Curve, mixture
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.mean_pair import MeanShift
+
+__all__ = ["average_sgd_step", "effective_batch_size", "gdp_from_gmip", "gdp_mu_step", "gmip_from_gdp", "mixture", "sgd",
+           "sgd_step"]
+
+ASSUMPTION = "The adversary knows the law of the gradients, the record and the mean gradient, but not the other records."
+
+_BATCH = Domain(1.0, np.inf, "(1, inf)", 2.0, open_low=True, open_high=True)
+_CLIP = Domain(0.0, np.inf, "(0, inf]", 1.0, open_low=True)
+
+
+def effective_batch_size(batch_size, noise_std=0.0, clip_norm=math.inf):
+    """n + (noise_std n/clip_norm)^2: the batch without noise whose mean hides a record as well.
+
+    Args:
+        batch_size: `Float[Array, "..."]` in (1, inf).
+        noise_std: `Float[Array, "..."]` in [0, inf): of the noise on the mean gradient, per coordinate.
+        clip_norm: `Float[Array, "..."]` in (0, inf]: L2 bound of a gradient; noise counts relative to it, so not at all for inf.
+
+    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1 (for gradients of covariance clip_norm^2 I).
+
+        >>> print(effective_batch_size(100, 0.5, 10.0))
+        125.0
+    """
+    n, noise = as_parameter("batch_size", batch_size, _BATCH), as_parameter("noise_std", noise_std, NONNEGATIVE)
+    return n + (noise * n / as_parameter("clip_norm", clip_norm, _CLIP)) ** 2
+
+
+def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf):
+    """One step of (noisy) SGD: whether a gradient was part of the batch, from the batch's mean.
+
+    Args:
+        dim: `Float[Array, "..."]` in [1, inf): parameters d.
+        batch_size: `Float[Array, "..."]` in (1, inf): n.
+        susceptibility: `Float[Array, "..."]` in [0, inf): K = |Sigma^-1/2 (g - mean)|^2 of the record's gradient g, d for a
+            typical record; the largest one bounds all.
+        noise_std, clip_norm: as in `effective_batch_size`.
+
+    Returns: the `Curve` beta(alpha) = 1 - F_((n-1)K)(n/(n-1) F_(nK)^-1(alpha)), F_nc the noncentral chi-square cdf with d
+        degrees of freedom, n the effective batch size; `symmetric()` covers both directions.
+    Guarantee: exact for normal gradients, the limit of large batches for others; none for differential privacy.
+    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1.
+
+        >>> print(f"{sgd_step(dim=650, batch_size=500, susceptibility=650).power(0.1):.4f}")
+        0.4439
+    """
+    dim = as_parameter("dim", dim, AT_LEAST_ONE)
+    susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
+    return Curve(MeanShift(dim, effective_batch_size(batch_size, noise_std, clip_norm), susceptibility)).reversed()
+
+
+def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf, nodes=65):
+    """`sgd_step` for a record drawn from the law of the data: K follows chi-square with `dim` degrees of freedom.
+
+    The privacy profile is the average over K (stochastic composition), here at `nodes` values of K, evenly spaced in the
+    normal quantile of their probability up to 8.2: the trapezoidal rule, to rounding.
+
+    Args and errors: as `sgd_step`; dim, batch_size, noise_std and clip_norm are numbers or arrays of one shape.
+    Source: paper 3, Definition 4.1 and Remark 5.1; ERRATA, section 3.
+
+        >>> print(f"{average_sgd_step(dim=650, batch_size=500).power(0.1):.4f}")
+        0.4438
+    """
+    dim = as_parameter("dim", dim, AT_LEAST_ONE)
+    z = np.linspace(-8.2, 8.2, nodes)
+    weights = np.exp(-(z**2) / 2)
+    susceptibility = chi2.isf_exp(norm.logsf(z), jnp.asarray(dim)[..., None])
+    n = jnp.asarray(effective_batch_size(batch_size, noise_std, clip_norm))[..., None]
+    n, dims, susceptibility = jnp.broadcast_arrays(n, jnp.asarray(dim)[..., None], susceptibility)
+    return mixture(Curve(MeanShift(dims, n, susceptibility)).reversed(), weights / np.sum(weights))
+
+
+def gdp_mu_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf):
+    """mu of the Gaussian curve that `sgd_step` approaches for large dim and batches, (d + (2n-1)K)/(n (2d + 4nK)^1/2).
+
+    An approximation, no guarantee: the exact curve lies below it at large alpha, and for d >> n everywhere.
+
+    Args and errors: as `sgd_step`. Source: paper 3, Corollary 5.1, Eq. (9); ERRATA, section 3.
+
+        >>> print(f"{gdp_mu_step(dim=650, batch_size=500, susceptibility=650):.4f}")
+        1.1396
+    """
+    dim = as_parameter("dim", dim, AT_LEAST_ONE)
+    susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
+    n = effective_batch_size(batch_size, noise_std, clip_norm)
+    return (dim + (2 * n - 1) * susceptibility) / (n * (2 * dim + 4 * n * susceptibility) ** 0.5)
+
+
+def sgd(mu_step, batch_size, dataset_size, steps):
+    """The whole training: the Gaussian curve of many steps of mu_step each, on random batches, batch_size steps^1/2 = c N.
+
+    mu = 2^1/2 c (e^(m^2) Phi(1.5 m) + 3 Phi(-m/2) - 2)^1/2, m = mu_step. An approximation, no guarantee.
+
+    Args:
+        mu_step: `Float[Array, "..."]` in [0, inf), from `gdp_mu_step`, or 1/noise multiplier for differential privacy.
+        batch_size: `Float[Array, "..."]` in (1, inf); dataset_size: in (0, inf); steps: in [0, inf).
+
+    Returns: a `Curve`, that of `worst_case.gaussian(mu)`.
+    Raises: ValueError for values outside their range. Source: paper 3, Lemma 5.1, Eq. (10); Dong, Roth, Su, Corollary 5.4.
+
+        >>> print(f"{sgd(0.5, batch_size=400, dataset_size=48000, steps=1200).gdp_mu():.4f}")
+        0.1812
+    """
+    m = as_parameter("mu_step", mu_step, NONNEGATIVE)
+    batch, records = as_parameter("batch_size", batch_size, _BATCH), as_parameter("dataset_size", dataset_size, POSITIVE)
+    steps = as_parameter("steps", steps, NONNEGATIVE)
+
+    def over_half(x):
+        """Phi(x) - 1/2."""
+        return 0.5 * jax.scipy.special.erf(x * math.sqrt(0.5))
+
+    square = jnp.expm1(m * m) * norm.cdf(1.5 * m) + over_half(1.5 * m) - 3 * over_half(0.5 * m)
+    inside = square > 0
+    mu = math.sqrt(2.0) * batch / records * steps**0.5 * jnp.where(inside, jnp.sqrt(jnp.where(inside, square, 1.0)), 0.0)
+    return Curve(NormalShift(mu))
+
+
+def gmip_from_gdp(mu_dp, dim, batch_size):
+    """mu of membership inference privacy of a noisy step that is mu_dp-GDP, for K = dim: never more than mu_dp.
+
+    min((d/(n + 4/mu_dp^2 + 1/2))^1/2, mu_dp). The paper prints 4 C^2/mu_dp^2: C cancels in the noise 2C/(n mu_dp).
+
+    Args:
+        mu_dp: `Float[Array, "..."]` in (0, inf); dim: in [1, inf); batch_size: in (1, inf).
+
+    Raises: ValueError for values outside their range. Source: paper 3, Corollary F.1(1); ERRATA, section 3.
+
+        >>> print(f"{gmip_from_gdp(2.0, dim=650, batch_size=500):.4f}")
+        1.1385
+    """
+    mu_dp = as_parameter("mu_dp", mu_dp, POSITIVE)
+    dim, n = as_parameter("dim", dim, AT_LEAST_ONE), as_parameter("batch_size", batch_size, _BATCH)
+    return jnp.minimum(jnp.sqrt(dim / (n + 4 / mu_dp**2 + 0.5)), mu_dp)
+
+
+def gdp_from_gmip(mu_mip, dim, batch_size):
+    """mu of differential privacy of the noisy step that is just mu_mip-GMIP, for K = dim; inf where that needs no noise.
+
+    2/(d/mu_mip^2 - n - 1/2)^1/2 for mu_mip^2 < 2d/(2n+1).
+
+    Args:
+        mu_mip: `Float[Array, "..."]` in (0, inf); dim: in [1, inf); batch_size: in (1, inf).
+
+    Raises: ValueError for values outside their range. Source: paper 3, Corollary F.1(2).
+
+        >>> print(f"{gdp_from_gmip(1.0, dim=650, batch_size=500):.4f}")
+        0.1636
+    """
+    mu_mip = as_parameter("mu_mip", mu_mip, POSITIVE)
+    dim, n = as_parameter("dim", dim, AT_LEAST_ONE), as_parameter("batch_size", batch_size, _BATCH)
+    noise = dim / mu_mip**2 - n - 0.5
+    return jnp.where(noise > 0, 2 / jnp.sqrt(jnp.where(noise > 0, noise, 1.0)), jnp.inf)
