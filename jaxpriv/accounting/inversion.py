@@ -43,7 +43,7 @@ def entrywise(function):
             return function(terms, eps, Kind(*(value if axis is None else next(left) for value, axis in zip(kind, axes))))
 
         on_processor = jax.default_backend() == "cpu"
-        one = jax.custom_batching.sequential_vmap(one) if on_processor else one
+        one = _in_turn(one) if on_processor else one
         if eps.ndim == 0:
             return one(terms, eps, *varying)
         flat = jax.tree.map(lambda leaf: leaf.reshape((eps.size, *leaf.shape[eps.ndim :])), (terms, eps, *varying))
@@ -51,6 +51,25 @@ def entrywise(function):
         return jax.tree.map(lambda leaf: leaf.reshape(eps.shape + leaf.shape[1:]), found)
 
     return wraps(function)(on_arrays)
+
+
+def _in_turn(function):
+    """The function, to which vmap is a loop. (`jax.custom_batching.sequential_vmap` fails where only tangents are mapped.)"""
+    in_turn = jax.custom_batching.custom_vmap(function)
+
+    @in_turn.def_vmap
+    def looped(axis_size, mapped, *arguments):
+        if not any(jax.tree.leaves(mapped)):
+            found = function(*arguments)
+            return found, jax.tree.map(lambda _: False, found)
+
+        def spread(leaf, own):
+            return leaf if own else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf)))
+
+        found = jax.lax.map(lambda entry: in_turn(*entry), jax.tree.map(spread, arguments, tuple(mapped)))
+        return found, jax.tree.map(lambda _: True, found)
+
+    return in_turn
 
 
 class Sums(NamedTuple):

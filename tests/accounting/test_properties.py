@@ -67,9 +67,9 @@ def test_different_kinds_of_steps(seed):
     delta = np.asarray(together.delta(LOOK))
     np.testing.assert_allclose(jaxpriv.compose(*curves[::-1]).delta(LOOK), delta, rtol=1e-7)
     lower, upper = together.delta_bounds(LOOK)
-    assert np.all((lower <= delta) & (delta <= upper) & (upper - lower <= 1e-4 * delta))
-    fewer = jaxpriv.compose(*curves[1:])
-    assert np.all(fewer.delta_bounds(LOOK)[1] < lower)
+    # atoms between the points of the lattice fall to the lower one
+    assert np.all((lower <= delta) & (delta <= upper) & (upper <= delta * (1 + 1e-6)) & (lower >= delta * (1 - 5e-3)))
+    assert np.all(np.asarray(jaxpriv.compose(*curves[1:]).delta(LOOK)) < delta)
     assert np.all(np.diff(delta) < 0)
 
 
