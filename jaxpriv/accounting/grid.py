@@ -211,7 +211,11 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     first = jnp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
     points = frozen(origin + (first + jnp.arange(POINTS, dtype=dtype)) * spacing)
     found = lattice.cells(experiment, points, reverse)
-    found = found._replace(above=jnp.maximum(found.above - table.endless, 0.0))
+    # what the table leaves out counts as infinite: were it on the lattice, a tilt that the table chose might weigh it most
+    known = (points[:-1] < table.edges[-1]) & (points[1:] > table.edges[0])
+    above = jnp.where(points[-1] <= table.edges[-1], jnp.maximum(found.above - table.endless, 0.0), 0.0)
+    found = found._replace(log_mass=jnp.where(known, found.log_mass, -jnp.inf), unseen=jnp.where(known, found.unseen, -jnp.inf),
+                           above=above)
     up = lattice.upwards(found, spacing)
     down, waste, fallen = frozen(lattice.downwards(found, spacing))
     value = frozen(jax.nn.logsumexp(up + c * points))

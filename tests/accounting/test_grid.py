@@ -253,3 +253,13 @@ def test_no_steps():
     none = worst_case.laplace(0.5).compose(0)
     np.testing.assert_array_equal([none.delta(0.0), none.epsilon(1e-5), none.delta_bounds(0.5)[1]], 0)
     np.testing.assert_allclose(none(0.3), 0.7, rtol=1e-12)
+
+
+def test_beyond_what_the_tables_hold():
+    """A relaxed adversary's profile far out: below e^-200 it is bounded, not followed, and never comes back."""
+    with jax.enable_x64(True):
+        curve = relaxed.subsampled_gaussian(1.0, 0.01, 1000.0, dim=100)
+        eps = np.array([0.1, 0.3, 1.0, 1.3, 1.45, 1.7, 2.3])
+        log_delta = np.asarray(curve.log_delta(eps))
+        assert np.all(np.diff(log_delta) <= 0)
+        assert np.all(log_delta[2:] < -200)
