@@ -66,10 +66,10 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     return Curve(MeanShift(dim, effective_batch_size(batch_size, noise_std, clip_norm), susceptibility)).reversed()
 
 
-def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf, nodes=65):
+def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
     """`sgd_step` for a record drawn from the law of the data: K follows chi-square with `dim` degrees of freedom.
 
-    The privacy profile is the average over K (stochastic composition), here at `nodes` values of K, evenly spaced in the
+    The privacy profile is the average over K (stochastic composition), here at 65 values of K, evenly spaced in the
     normal quantile of their probability up to 8.2: the trapezoidal rule, to rounding.
 
     Args and errors: as `sgd_step`; dim, batch_size, noise_std and clip_norm are numbers or arrays of one shape.
@@ -79,7 +79,7 @@ def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf, nodes=6
         0.4438
     """
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
-    z = np.linspace(-8.2, 8.2, nodes)
+    z = np.linspace(-8.2, 8.2, 65)
     weights = np.exp(-(z**2) / 2)
     susceptibility = chi2.isf_exp(norm.logsf(z), jnp.asarray(dim)[..., None])
     n = jnp.asarray(effective_batch_size(batch_size, noise_std, clip_norm))[..., None]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv.accounting.line import DELTA, Kind, Term, along, on_axis, over_steps
+from jaxpriv.accounting.line import DELTA, Kind, Term, along, at_smallest, on_axis, over_steps, tilted
 from jaxpriv.accounting.transforms import BLOCK, UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -152,10 +152,7 @@ def _unrest(apart, ratio):
 
 
 class Logs(NamedTuple):
-    """log of an integral's result and of one less it, with what the loop over the frequencies left over.
-
-    slope: d log result/d eps.
-    """
+    """log of an integral's result and of one less it; slope: d log result/d eps."""
 
     result: jax.Array
     rest: jax.Array
@@ -311,9 +308,12 @@ def _bracket(terms, eps, kind):
 
     width = 2 * math.pi / line.spacing
     near = jnp.exp(-d * width - log_value) / -jnp.expm1(-d * width)
-    step = (line.further - d) * width
-    # e for the small error of the exponents
-    aliasing = near + jnp.min(jnp.exp(1.0 + line.beyond - step - log_value) / -jnp.expm1(-step), 0)
+    # the best candidate of few nodes, bounded by all of them and by their rule's error
+    best = at_smallest(line.beyond - (line.further - d) * width, line.further)
+    far = tilted(terms, on_axis(kind, line.side, best))
+    beyond = over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far]) - line.side * eps * best
+    step = (best - d) * width
+    aliasing = near + jnp.exp(beyond - step - log_value) / -jnp.expm1(-step)
     # the integral of |kernel| over y > Y is at most d away/Y of its value at 0
     truncation = jnp.exp(log_decay(sums.reach)) * d * away / (sums.reach * math.pi * scale * sums.value)
     error = 2 * over_steps(terms, [tilt.line_error() for tilt in tilts])
