@@ -1,4 +1,4 @@
-"""The command line: `jaxpriv certify`, `jaxpriv calibrate` and `jaxpriv sweep`."""
+"""The command line: `jaxpriv certify`, `jaxpriv calibrate`, `jaxpriv sweep` and `jaxpriv audit`."""
 
 import argparse
 import contextlib
@@ -62,6 +62,17 @@ an --out file that is there is taken up: what it has is left out
 """
 
 
+_AUDIT_EXAMPLE = """\
+examples:
+  jaxpriv audit scores.csv
+  jaxpriv audit scores.npz --epsilon 1 --delta 1e-5 --out audit
+  jaxpriv audit scores.npz --claim examples/diabetes_means.toml
+
+scores: a .csv with columns score,member or an .npz with arrays `score` and `member`; higher means member, member is 0 or 1
+exit code: 0 where no claim is refuted, 3 where one is, 2 for bad input
+"""
+
+
 def _parser():
     parser = _Parser(prog="jaxpriv", description="Privacy accountant: worst case and realistic case side by side.")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
@@ -91,6 +102,15 @@ def _parser():
     sweep.add_argument("--relaxed", action="store_true", help="also the numbers of the relaxed adversary")
     sweep.add_argument("--dim", type=int, help="dimension of the gradient, for the relaxed adversary (default 1)")
     sweep.add_argument("--out", metavar="FILE", help="write JSON lines there instead of to stdout")
+    audit = commands.add_parser("audit", help="what scores of an attack prove", epilog=_AUDIT_EXAMPLE, formatter_class=raw)
+    audit.add_argument("scores", help="file with one score per round or record")
+    audit.add_argument("--claim", metavar="FILE", help="TOML file as `certify` takes it: the mechanism that was attacked")
+    audit.add_argument("--mu", type=float, help="claimed Gaussian differential privacy")
+    audit.add_argument("--epsilon", type=float, help="claimed epsilon at delta")
+    audit.add_argument("--delta", type=float, help="delta of the claim and of the lower bound (default 1e-5)")
+    audit.add_argument("--confidence", type=float, default=0.95, help="of everything that is said (default 0.95)")
+    audit.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    audit.add_argument("--out", metavar="DIR", help="also write audit.json and audit.png there")
     return parser
 
 
@@ -259,6 +279,26 @@ def _sweep(arguments):
             print(json.dumps(row), file=out, flush=True)
 
 
+def _audit(arguments):
+    if arguments.out is not None:
+        from jaxpriv.report.plots import draw_roc  # what is missing shows before the work
+
+    _configure_jax(run_once=False)
+    from jaxpriv.report.audit import audit_report, claims_from, read_scores, render_audit
+
+    claims, delta = claims_from(arguments.claim, arguments.mu, arguments.epsilon, arguments.delta)
+    scores, member = read_scores(arguments.scores)
+    report = audit_report(scores, member, claims, delta, arguments.confidence)
+    _print(report, render_audit, arguments.json)
+    if arguments.out is not None:
+        folder = Path(arguments.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "audit.json").write_text(json.dumps(report, indent=2) + "\n")
+        draw_roc(scores, member, claims, folder / "audit.png", arguments.confidence)
+        print(f"wrote {folder / 'audit.json'} and {folder / 'audit.png'}", file=sys.stderr)
+    return 3 if any(claim["violated"] for claim in report["claims"]) else 0
+
+
 def _columns(configurations):
     return [[row[i] for row in configurations] for i in range(3)]
 
@@ -271,21 +311,26 @@ def _with_progress(rows, total):
 
 
 def _show(certificate, as_json):
+    from jaxpriv.report.table import render
+
+    _print(certificate, render, as_json)
+
+
+def _print(report, render, as_json):
     if as_json:
-        print(json.dumps(certificate, indent=2))
+        print(json.dumps(report, indent=2))
         return
     from rich.console import Console
 
-    from jaxpriv.report.table import render
-
-    Console(highlight=False).print(render(certificate))
+    Console(highlight=False).print(render(report))
 
 
 def main(argv=None):
-    """Run the command line; returns the exit code: 0, or 2 for bad input (one line on stderr)."""
+    """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr), or 3 for a refuted claim."""
     try:
         arguments = _parser().parse_args(argv)
-        {"certify": _certify, "calibrate": _calibrate, "sweep": _sweep}[arguments.command](arguments)
+        command = {"certify": _certify, "calibrate": _calibrate, "sweep": _sweep, "audit": _audit}[arguments.command]
+        code = command(arguments) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -293,7 +338,7 @@ def main(argv=None):
     except (ValueError, ModuleNotFoundError, OSError) as error:
         print(f"jaxpriv: {error}", file=sys.stderr)
         return 2
-    return 0
+    return code
 
 
 def _interrupted(number, frame):

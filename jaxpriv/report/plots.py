@@ -1,8 +1,9 @@
-"""Plots of a certificate: trade-off curves, privacy profiles and epsilon over the steps, all adversaries in one picture."""
+"""Trade-off curves, privacy profiles and epsilon over the steps, all adversaries in one picture; ROC curves of attacks."""
 
 import jax
 import numpy as np
 
+from jaxpriv import auditing
 from jaxpriv.report.certificate import directly, epsilon_bounds
 from jaxpriv.report.table import rounded_up
 
@@ -47,6 +48,29 @@ def draw(mechanism, delta, path, run=directly):
         _draw_stages(axes, delta, [name for name, *_ in rows], [count for count, _ in stages], uppers)
     for axes in (left, right, *last):
         axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def draw_roc(scores, member, claims, path, confidence=0.95):
+    """Write a PNG with the ROC curve of an attack in logarithms, its simultaneous band, and the claimed curves.
+
+    Args: scores, member, confidence: as for `jaxpriv.auditing.audit`; claims: [(name, curve)]; path: of the PNG.
+    """
+    fpr, tpr = auditing.roc(scores, member)
+    floor = 0.5 / max(np.sum(~np.asarray(member, bool)), 10)
+    alpha = np.geomspace(floor, 1.0, 4 * _POINTS)
+    low, high = auditing.audit(scores, member, confidence, 64).band(alpha)
+    figure = Figure(figsize=(6.4, 5.2), layout="constrained")
+    axes = figure.subplots()
+    axes.fill_between(alpha, np.maximum(low, floor / 10), high, color="0.85", label=f"band, {confidence:.0%} everywhere at once")
+    axes.step(np.maximum(fpr, floor / 10), np.maximum(tpr, floor / 10), where="post", color="black", label="attack")
+    with jax.enable_x64(True):
+        for (name, curve), colour in zip(claims, _COLOURS):
+            axes.plot(alpha, curve.power(alpha), color=colour, label=name)
+    axes.plot(alpha, alpha, color="0.6", linestyle=":", label="chance")
+    axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.05), title="Attack against claims")
+    axes.set(xlabel="type I error α (false positive rate)", ylabel="power 1 − β (true positive rate)")
+    axes.legend(frameon=False, loc="lower right")
     figure.savefig(path, dpi=120)
 
 

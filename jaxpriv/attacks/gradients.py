@@ -1,0 +1,92 @@
+"""Per-example gradients of any model as rows of a matrix: what white-box attacks are made of."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from jaxpriv._checks import POSITIVE, as_parameter
+
+
+def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, chunk_size=64):
+    """One gradient per example, flattened, as `Float[Array, "examples d"]`.
+
+    Args:
+        loss: (model, example) -> scalar.
+        model: a Flax NNX module, whose parameters are its `nnx.Param`s, or any pytree of parameters (those of a Linen module
+            or of a plain function).
+        examples: a pytree of arrays with a leading axis.
+        keep: (path) -> bool, of paths such as "['dense']['kernel']" or "['layers'][2]['bias']": the parameters that count;
+            all unless given. The last layer alone often tells enough (paper 4, section 6).
+        clip_norm: in (0, inf): gradients are scaled by min(1, clip_norm/norm), as training did.
+        chunk_size: examples at once.
+
+    Returns: columns in the order of the pytree's leaves, as `jax.flatten_util.ravel_pytree` has them.
+    Raises: ValueError for examples without a common leading axis, a `keep` that leaves nothing, clip_norm outside its range.
+    Source: paper 3, Algorithm 2 (ERRATA: min, not max).
+
+        >>> import jax.numpy as jnp
+        >>> def loss(parameters, example):
+        ...     return (parameters["w"] @ example["x"] - example["y"]) ** 2 / 2
+        >>> examples = {"x": jnp.eye(2), "y": jnp.array([1.0, 2.0])}
+        >>> print(per_example_gradients(loss, {"w": jnp.zeros(2)}, examples).sum(1))
+        [-1. -2.]
+    """
+    loss, parameters = as_function(loss, model)
+    sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
+    if len(sizes) != 1 or sizes == {()}:
+        raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")
+    chosen, restored = _split(parameters, keep)
+    gradient = jax.grad(lambda some, example: loss(restored(some), example))
+
+    def row(example):
+        flat = ravel_pytree(gradient(chosen, example))[0]
+        return flat if clip_norm is None else clip(flat, clip_norm)
+
+    return jax.lax.map(row, examples, batch_size=chunk_size)
+
+
+def as_function(loss, model):
+    """(loss of a pytree of parameters, that pytree): an NNX module is taken apart, everything else is its own parameters."""
+    nnx = sys.modules.get("flax.nnx")  # whoever has a module has imported it; others need not wait for it
+    if nnx is None or not isinstance(model, nnx.Module):
+        return loss, model
+    graph, parameters, others = nnx.split(model, nnx.Param, ...)
+    return lambda values, example: loss(nnx.merge(graph, values, others), example), parameters
+
+
+def _split(parameters, keep):
+    """The leaves that count, and the function that puts them back among the others."""
+    if keep is None:
+        return parameters, lambda chosen: chosen
+    paths, structure = jax.tree.flatten_with_path(parameters)
+    names, leaves = [jax.tree_util.keystr(path) for path, _ in paths], [leaf for _, leaf in paths]
+    marks = [bool(keep(name)) for name in names]
+    if not any(marks):
+        raise ValueError(f"keep leaves no parameter; accepted: a test that holds for some of {', '.join(names)}")
+
+    def restored(chosen):
+        chosen = iter(chosen)
+        return jax.tree.unflatten(structure, [next(chosen) if mark else leaf for mark, leaf in zip(marks, leaves)])
+
+    return [leaf for leaf, mark in zip(leaves, marks) if mark], restored
+
+
+def clip(gradient, norm):
+    """A vector of at most this norm in the same direction: g min(1, norm/|g|).
+
+    Args:
+        gradient: `Float[Array, "... d"]`. norm: `Float[Array, "..."]` in (0, inf).
+
+    Returns: the same shape; a vector of zeros stays. Raises: ValueError for a norm outside its range.
+    Source: paper 3, Algorithm 2 (the paper prints max for min: a slip).
+
+        >>> import numpy as np
+        >>> print(clip(np.array([3.0, 4.0]), 1.0), clip(np.array([0.3, 0.4]), 1.0))
+        [0.6 0.8] [0.3 0.4]
+    """
+    gradient, norm = jnp.asarray(gradient), jnp.asarray(as_parameter("norm", norm, POSITIVE))
+    length = jnp.linalg.norm(gradient, axis=-1)
+    factor = jnp.where(length > norm, norm / jnp.where(length > norm, length, 1.0), 1.0)
+    return gradient * factor[..., None].astype(gradient.dtype)

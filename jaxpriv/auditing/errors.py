@@ -1,0 +1,209 @@
+"""What scores prove about an attack: limits of its error rates that hold all at once, and every statement drawn from them.
+
+Thresholds are the k-th highest scores of one side, the ranks k fixed before anything is seen. The error rate of that side is
+then below its Beta(k, n-k+1) law exactly, whatever the law of the scores, and the count of the other side above an
+independent threshold is binomial. All limits together miss with probability at most 1 - confidence (Bonferroni), so any number
+of statements may be drawn from them.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from jaxpriv.auditing.binomial import beta_quantile, clopper_pearson
+from jaxpriv.stats import norm
+from jaxpriv.worst_case import gaussian
+
+
+def separated(scores, member):
+    """(scores of members, of the others), sorted downwards, as float64; one clear error for bad input."""
+    scores, member = np.asarray(scores, np.float64), np.asarray(member)
+    if scores.ndim != 1 or member.shape != scores.shape:
+        raise ValueError(f"scores has shape {scores.shape} and member {member.shape}; accepted: one axis, the same length")
+    if np.isnan(scores).any():
+        raise ValueError(f"scores has NaN at {int(np.argmax(np.isnan(scores)))}; accepted: numbers and infinities")
+    if not np.isin(member, (0, 1)).all():
+        raise ValueError(f"member has the value {member[~np.isin(member, (0, 1))][0]}; accepted: 0, 1, False, True")
+    member = member.astype(bool)
+    for name, count in (("members", member.sum()), ("non-members", (~member).sum())):
+        if count < 2:
+            raise ValueError(f"scores has {count} {name}; accepted: at least 2")
+    return np.sort(scores[member])[::-1], np.sort(scores[~member])[::-1]
+
+
+def check_confidence(confidence):
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence = {confidence} is outside its range (0, 1)")
+
+
+def _ranks(n, thresholds):
+    """At most `thresholds` ranks in 1..n, in equal ratios from both ends: small rates on either side matter most."""
+    steps = np.geomspace(1, (n + 1) / 2, (thresholds + 1) // 2).round().astype(int)
+    return np.unique(np.concatenate([steps, n + 1 - steps]))
+
+
+def _above(scores, thresholds, inclusive=False):
+    """How many of `scores` (sorted downwards) lie above each threshold."""
+    rising = scores[::-1]
+    return len(scores) - np.searchsorted(rising, thresholds, "left" if inclusive else "right")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Tests of one direction: limits of type I error and power, `Float[numpy.ndarray, "thresholds"]` each.
+
+    `alpha_upper`, `power_lower`: the attack is at least so good; `alpha_lower`, `power_upper`: and at most so good.
+    """
+
+    threshold: np.ndarray
+    alpha_upper: np.ndarray
+    power_lower: np.ndarray
+    alpha_lower: np.ndarray
+    power_upper: np.ndarray
+
+
+def _points(null, other, miss, thresholds):
+    """Points of the test that rejects `null` for high scores; each of 4 limits at each rank misses with `miss`/(4 ranks)."""
+    ranks = _ranks(len(null), thresholds)
+    at, each = null[ranks - 1], miss / (4 * len(ranks))
+    # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so both limits stay on their side
+    return Points(at, beta_quantile(1 - each, ranks, len(null) + 1 - ranks),
+                  clopper_pearson(_above(other, at), len(other), each)[0],
+                  beta_quantile(each, ranks, len(null) + 1 - ranks),
+                  clopper_pearson(_above(other, at, inclusive=True), len(other), each)[1])
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Whether a claim is refuted, and the test that says most: where Phi^-1(power) exceeds that of the claim most."""
+
+    violated: bool
+    direction: str
+    alpha: float
+    power: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the scores prove; every statement holds together with all others with probability `confidence`.
+
+    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`.
+    """
+
+    forward: Points
+    reverse: Points
+    confidence: float
+    members: int
+    others: int
+
+    def epsilon(self, delta):
+        """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every test); 0 if nothing is proved.
+
+        Raises: ValueError for delta outside its range. Source: Kairouz, Oh, Viswanath 2015.
+        """
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta = {delta} is outside its range [0, 1)")
+        best = 0.0
+        for points in (self.forward, self.reverse):
+            power = points.power_lower - delta
+            ratio = np.where(power > 0, power, 0.0) / np.maximum(points.alpha_upper, 1e-300)
+            best = max(best, float(np.log(np.maximum(np.max(ratio), 1.0))))
+        return best
+
+    def mu(self):
+        """A lower bound of the mu of Gaussian differential privacy, Phi^-1(power) - Phi^-1(alpha); 0 if nothing is proved.
+
+        Source: Dong, Roth, Su 2022, Eq. (6).
+        """
+        best = 0.0
+        with jax.enable_x64(True):
+            for points in (self.forward, self.reverse):
+                some = (points.power_lower > 0) & (points.alpha_upper < 1)
+                if some.any():
+                    mus = norm.ppf(points.power_lower[some]) - norm.ppf(points.alpha_upper[some])
+                    best = max(best, float(np.max(mus)))
+        return best
+
+    def gaussian_epsilon(self, delta):
+        """A lower bound of epsilon at delta for a mechanism whose curve is Gaussian: that of G_mu at `mu()`.
+
+        Far above `epsilon` for small delta, where counts alone prove little. Raises: ValueError for delta outside (0, 1).
+        Source: Nasr et al. 2023.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta = {delta} is outside its range (0, 1)")
+        mu = self.mu()
+        return float(gaussian(mu).epsilon_bounds(delta)[0]) if mu > 0 else 0.0
+
+    def violation(self, curve):
+        """Is this curve refuted: does some test have more power at its type I error than the curve leaves it?
+
+        Args:
+            curve: a scalar `Curve` of the mechanism with "absent" as null hypothesis, or a symmetric one.
+
+        Returns: a `Violation`. A curve that holds is called violated with probability at most 1 - confidence.
+        """
+        found: list[tuple] = []
+        with jax.enable_x64(True):
+            for name, points, claim in (("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())):
+                allowed = np.asarray(claim.power(points.alpha_upper), np.float64)
+                power = np.where(allowed < 1, points.power_lower, 0.0)
+                excess = np.asarray(norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5)))
+                found += zip(excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed)
+        _, violated, name, *rates = max(found, key=lambda test: test[0])
+        return Violation(bool(violated), name, *map(float, rates))
+
+    def band(self, alpha):
+        """(lower, upper) of the attack's power at every type I error at once.
+
+        Args:
+            alpha: `Float[Array, "..."]` in [0, 1].
+
+        Returns: two `Float[numpy.ndarray, "..."]`: steps through the points, which hold everywhere since power only rises.
+        Raises: ValueError for alpha outside its range.
+        """
+        alpha = np.asarray(alpha, np.float64)
+        if not np.all((alpha >= 0) & (alpha <= 1)):
+            raise ValueError(f"alpha = {alpha} is outside its range [0, 1]")
+        points = self.forward
+        order = np.argsort(points.alpha_upper)
+        lower = np.maximum.accumulate(np.append(0.0, points.power_lower[order]))
+        low = lower[np.searchsorted(points.alpha_upper[order], alpha, "right")]
+        order = np.argsort(points.alpha_lower)
+        upper = np.minimum.accumulate(np.append(points.power_upper[order], 1.0)[::-1])[::-1]
+        return low, upper[np.searchsorted(points.alpha_lower[order], alpha, "left")]
+
+
+def audit(scores, member, confidence=0.95, thresholds=32):
+    """Everything that these scores prove about the attack and so about the mechanism behind it.
+
+    Args:
+        scores: `Float[Array, "rounds"]`, higher means member: of independent rounds, or of independent records.
+        member: `Bool[Array, "rounds"]`: the truth.
+        confidence: in (0, 1), of all statements together.
+        thresholds: how many tests at most in either direction; more look closer, and cost a little certainty.
+
+    Returns: an `Audit`.
+    Guarantee: lower bounds on the mechanism's leakage hold with probability `confidence`, for any law of scores, ties too.
+    Raises: ValueError for NaN scores, other labels, fewer than two of either, values outside their range.
+
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> member = random.uniform(size=20000) < 0.5
+        >>> result = audit(random.normal(size=20000) + 2 * member, member)
+        >>> bool(1.8 < result.mu() <= 2.0), bool(result.epsilon(1e-5) > 2)
+        (True, True)
+        >>> from jaxpriv import worst_case
+        >>> result.violation(worst_case.gaussian(2.0)).violated, result.violation(worst_case.gaussian(1.0)).violated
+        (False, True)
+    """
+    check_confidence(confidence)
+    if thresholds < 2:
+        raise ValueError(f"thresholds = {thresholds} is outside its range [2, inf)")
+    present, absent = separated(scores, member)
+    miss = (1 - confidence) / 2
+    forward = _points(absent, present, miss, thresholds)
+    reverse = _points(-present[::-1], -absent[::-1], miss, thresholds)
+    return Audit(forward, reverse, confidence, len(present), len(absent))

@@ -1,0 +1,40 @@
+"""Exact limits against SciPy."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from jaxpriv import auditing
+from jaxpriv.auditing.binomial import beta_cdf, beta_quantile
+
+
+def check_limits():
+    for n in (2, 10, 500, 20000):
+        k = np.unique(np.linspace(0, n, 9).astype(int))
+        for miss in (1e-6, 0.01, 0.3):
+            low, high = auditing.clopper_pearson(k, n, miss)
+            np.testing.assert_allclose(low, np.where(k > 0, scipy.stats.beta.ppf(miss, np.maximum(k, 1e-9), n - k + 1), 0),
+                                       rtol=1e-7, atol=1e-13)
+            np.testing.assert_allclose(high, np.where(k < n, scipy.stats.beta.ppf(1 - miss, k + 1, np.maximum(n - k, 1e-9)), 1),
+                                       rtol=1e-7, atol=1e-13)
+
+
+def test_limits():
+    check_limits()
+
+
+def test_quantile_inverts():
+    p = np.array([1e-8, 0.2, 0.999])
+    np.testing.assert_allclose(beta_cdf(beta_quantile(p, 3, 70), 3, 70), p, rtol=1e-6)
+    np.testing.assert_allclose(beta_cdf(0.03, 3, 70), scipy.stats.beta.cdf(0.03, 3, 70), rtol=1e-10)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.003, 0.4])
+def test_coverage(p):
+    """Each limit misses at most as often as it may, counted over all outcomes."""
+    n, miss = 300, 0.05
+    k = np.arange(n + 1)
+    chance = scipy.stats.binom.pmf(k, n, p)
+    low, high = auditing.clopper_pearson(k, n, miss)
+    assert chance[low > p].sum() <= miss
+    assert chance[high < p].sum() <= miss

@@ -1,0 +1,78 @@
+"""One-run auditing: the formula against the authors' loop, its guarantee against worst-case mechanisms, its power."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from jaxpriv import auditing
+
+
+def by_loop(epsilon, delta, correct, guesses, canaries):
+    """The p-value as the paper's appendix D computes it."""
+    q = 1 / (1 + np.exp(-epsilon))
+    beta = scipy.stats.binom.sf(correct - 1, guesses, q)
+    alpha, total = 0.0, 0.0
+    for i in range(1, correct + 1):
+        total += scipy.stats.binom.pmf(correct - i, guesses, q)
+        alpha = max(alpha, total / i)
+    return min(beta + alpha * delta * 2 * canaries, 1.0)
+
+
+def check_p_value():
+    for epsilon in (0.0, 0.3, 2.0, 6.0):
+        for delta in (0.0, 1e-5, 1e-2):
+            for correct, guesses, canaries in ((0, 10, 10), (7, 10, 50), (90, 100, 1000), (1000, 1000, 5000)):
+                want = by_loop(epsilon, delta, correct, guesses, canaries)
+                got = auditing.one_run_p_value(epsilon, delta, correct, guesses, canaries)
+                np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-300)
+
+
+def test_p_value():
+    check_p_value()
+
+
+def respond(epsilon, delta, m, random):
+    """Randomised response on every canary, with probability delta per canary in the clear: what attains (eps, delta)."""
+    member = random.uniform(size=m) < 0.5
+    told = np.where(random.uniform(size=m) < 1 / (1 + np.exp(-epsilon)), member, ~member)
+    sure = random.uniform(size=m) < delta
+    size = np.where(sure, 2.0, 1.0) + random.uniform(size=m)
+    return np.where(np.where(sure, member, told), size, -size), member
+
+
+def check_guarantee():
+    """The bound exceeds epsilon in at most 5% of runs of mechanisms that just attain it, and comes near it."""
+    for epsilon, delta in ((0.5, 0.0), (2.0, 0.0), (2.0, 1e-3)):
+        random = np.random.default_rng(0)
+        runs = (auditing.one_run(*respond(epsilon, delta, 1000, random), delta, guesses=1000) for _ in range(400))
+        found = np.array([run.epsilon for run in runs])
+        assert np.mean(found > epsilon) <= 0.07
+        assert np.median(found) > 0.6 * epsilon if delta else np.median(found) > 0.7 * epsilon
+
+
+def test_guarantee():
+    check_guarantee()
+
+
+def test_abstention_is_reported():
+    random = np.random.default_rng(0)
+    result = auditing.one_run(*respond(2.0, 0.0, 500, random), guesses=50)
+    assert (result.guesses, result.canaries, result.abstained) == (50, 500, 0.9)
+    assert result.correct <= 50
+
+
+def test_certain_guesses():
+    member = np.arange(200) % 2 == 0
+    assert auditing.one_run(member.astype(float), member, guesses=200).epsilon > 4
+    assert auditing.one_run(-member.astype(float), member, guesses=200).epsilon == 0
+
+
+@pytest.mark.parametrize(("call", "match"), [
+    (lambda: auditing.one_run(np.ones(4), [0, 0, 1, 1], guesses=3), "guesses = 3"),
+    (lambda: auditing.one_run(np.ones(4), [0, 0, 1, 1], guesses=6), "guesses = 6"),
+    (lambda: auditing.one_run(np.ones(4), [0, 0, 1, 1], delta=1.0), "delta = 1"),
+    (lambda: auditing.one_run(np.ones(4), [0, 0, 1, 1], confidence=2), "confidence = 2"),
+])
+def test_bad_input(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
