@@ -14,6 +14,7 @@ from jaxpriv._pytree import pytree
 
 _RULES = ("ledoit_wolf", "oas")
 _FORMS = ("auto", "full", "low_rank", "diagonal")
+_BLOCK = 8192
 _MAX_FULL = 4096  # "auto": beyond it a d x d factor costs more than it tells
 
 
@@ -33,9 +34,8 @@ class Full:
         return Full(self.mean, factor)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "... d"]`, entry by entry."""
-        x, y = (jax.scipy.linalg.solve_triangular(self.factor, v.reshape(-1, v.shape[-1]).T, lower=True).T.reshape(v.shape)
-                for v in (x, y))
+        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
+        x, y = (jax.scipy.linalg.solve_triangular(self.factor, v.T, lower=True).T for v in (x, y))
         return jnp.sum(x * x, -1), jnp.sum(x * y, -1), jnp.sum(y * y, -1)
 
 
@@ -44,7 +44,7 @@ class LowRank:
     """N(mean, C) with C = U^T diag(variances) U + rest (I - U^T U), the rows of U = rotation^T centred orthonormal.
 
     U is not stored: `centred`, `Float[Array, "n d"]`, holds the reference gradients less their mean, `rotation`,
-    `Float[Array, "n n"]`, what makes their span orthonormal. One pass over `centred` serves any number of vectors.
+    `Float[Array, "n n"]`, what makes their span orthonormal.
     """
 
     mean: jax.Array
@@ -56,17 +56,48 @@ class LowRank:
     def of_mean(self, batch_size, noise_std=0.0):
         """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
         n, noise = _released(batch_size, noise_std)
-        return LowRank(self.mean, self.centred, self.rotation, self.variances / n + noise**2, self.rest / n + noise**2)
+        return type(self)(self.mean, self.centred, self.rotation, self.variances / n + noise**2, self.rest / n + noise**2)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "... d"]`, entry by entry."""
-        a, b = (v @ self.centred.T @ self.rotation for v in (x, y))
+        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
+        a, b = (self.inner(v, self.centred) @ self.rotation for v in (x, y))
 
         def product(v, w, in_v, in_w):
             inside = in_v * in_w
             return jnp.sum(inside / self.variances, -1) + (jnp.sum(v * w, -1) - jnp.sum(inside, -1)) / self.rest
 
         return product(x, x, a, a), product(x, y, a, b), product(y, y, b, b)
+
+    @staticmethod
+    def inner(x, rows):
+        """x rows^T, block by block of columns: for the whole product at once XLA copies the rows transposed, all gigabytes."""
+        d = x.shape[-1]
+        blocks = d // _BLOCK
+        if blocks < 2:
+            return x @ rows.T
+
+        def add(i, total):
+            some, others = (jax.lax.dynamic_slice_in_dim(v, i * _BLOCK, _BLOCK, -1) for v in (x, rows))
+            return total + some @ others.T
+
+        rest = x[..., blocks * _BLOCK :] @ rows[:, blocks * _BLOCK :].T
+        return jax.lax.fori_loop(0, blocks, add, rest)
+
+
+@pytree
+class ShardedLowRank(LowRank):
+    """A `LowRank` whose columns lie on several devices: a product is a sum over them, and XLA splits it."""
+
+    mean: jax.Array
+    centred: jax.Array
+    rotation: jax.Array
+    variances: jax.Array
+    rest: jax.Array
+
+    @staticmethod
+    def inner(x, rows):
+        """x rows^T."""
+        return x @ rows.T
 
 
 @pytree
@@ -82,7 +113,7 @@ class Diagonal:
         return Diagonal(self.mean, self.variances / n + noise**2)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "... d"]`, entry by entry."""
+        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
         return tuple(jnp.sum(v * w / self.variances, -1) for v, w in ((x, x), (x, y), (y, y)))
 
 
@@ -141,7 +172,7 @@ def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
         raise ValueError(f"shrinkage = {shrinkage} is outside its range [0, 1]")
     is_array = hasattr(gradients, "shape")
     if form in ("auto", "low_rank"):
-        gradients = jnp.asarray(gradients) if is_array else _gathered(gradients)
+        gradients = jnp.asarray(gradients) if is_array else _gathered(gradients)  # the second is nobody else's, and NumPy's
         if gradients.ndim != 2:
             raise ValueError(f"gradients has shape {gradients.shape}; accepted: (n, d)")
         if form == "auto":
@@ -169,7 +200,7 @@ def _gathered(chunks):
     if rows is None:
         raise ValueError("gradients is empty; accepted: at least 2 gradients")
     rows.resize((used, rows.shape[1]), refcheck=False)
-    return jnp.asarray(rows)
+    return rows
 
 
 def _check(n, finite):
@@ -205,16 +236,31 @@ def _refuse_singular(share, n, d):
 @jax.jit
 def _centre(gradients):
     mean = jnp.mean(gradients, 0)
-    centred = gradients - mean
-    return mean, centred, centred @ centred.T / len(gradients), jnp.all(jnp.isfinite(mean))
+    return mean, gradients - mean
+
+
+def _centre_in_place(rows):
+    """Without a second array as large."""
+    mean = rows.mean(0, dtype=np.float64).astype(rows.dtype)
+    rows -= mean
+    return jnp.asarray(mean), jax.device_put(rows)  # jnp.asarray makes two copies
+
+
+# a program of its own: where the centred gradients are an output as well, XLA copies them
+@jax.jit(static_argnums=1)
+def _gram(centred, form):
+    return form.inner(centred, centred) / len(centred)
 
 
 def _low_rank(gradients, shrinkage):
     """By the eigenvectors of the Gram matrix G = X X^T/n = W diag(v) W^T: the rows of (n v)^-1/2 W^T X are those of S."""
     n, d = gradients.shape
     _check(n, True)
-    mean, centred, gram, finite = _centre(gradients)
-    _check(n, finite)
+    own = isinstance(gradients, np.ndarray)
+    mean, centred = _centre_in_place(gradients) if own else _centre(gradients)
+    _check(n, jnp.all(jnp.isfinite(mean)))
+    form = ShardedLowRank if not is_traced(centred) and len(centred.sharding.device_set) > 1 else LowRank
+    gram = _gram(centred, form)
     trace, square, fourth = jnp.trace(gram), jnp.sum(gram**2), n * jnp.sum(jnp.diagonal(gram) ** 2)
     share = _share(shrinkage, n, d, trace, square, fourth)
     _refuse_singular(share, n, d)
@@ -222,7 +268,7 @@ def _low_rank(gradients, shrinkage):
     some = values > values[-1] * n * jnp.finfo(values.dtype).eps  # centring loses one direction, equal gradients more
     rotation = jnp.where(some, vectors / jnp.sqrt(n * jnp.where(some, values, 1.0)), 0.0)
     rest = share * trace / d
-    return LowRank(mean, centred, rotation, (1 - share) * jnp.where(some, values, 0.0) + rest, rest)
+    return form(mean, centred, rotation, (1 - share) * jnp.where(some, values, 0.0) + rest, rest)
 
 
 class _Sums:

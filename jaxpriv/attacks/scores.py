@@ -26,7 +26,7 @@ def in_chunks(queries, function):
 
 
 def _distances(release, queries, law):
-    """|g|^2, g.m and |m|^2 of queries g and release m, about the law's mean and in its units."""
+    """|g|^2 and g.m of queries g, and |m|^2 of the release m, about the law's mean and in its units."""
     release, queries = jnp.asarray(release), jnp.asarray(queries)
     d = law.mean.shape[-1]
     if queries.ndim != 2 or queries.shape[1] != d:
@@ -34,7 +34,12 @@ def _distances(release, queries, law):
     if release.shape != (d,):
         raise ValueError(f"release has shape {release.shape}; accepted: ({d},)")
     moved = release - law.mean
-    return in_chunks(queries, lambda rows: law.products(rows - law.mean, jnp.broadcast_to(moved, rows.shape)))
+
+    def of(rows):
+        queried, shared, released = law.products(rows - law.mean, moved)
+        return queried, shared, jnp.broadcast_to(released, queried.shape)
+
+    return in_chunks(queries, of)
 
 
 @jax.jit

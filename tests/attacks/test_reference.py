@@ -45,6 +45,18 @@ def check_products(law, covariance, rtol=1e-9):
         np.testing.assert_allclose(got, np.einsum("ij,jk,ik->i", v, inverse, w), rtol=rtol)
 
 
+@pytest.mark.parametrize("d", [16, 20, 31])
+def test_blocks_of_columns(monkeypatch, d):
+    """Products of long vectors, block by block, with and without a rest, are the products; a vector stands for equal rows."""
+    monkeypatch.setattr(reference, "_BLOCK", 5)
+    data = gradients(12, d)
+    law = reference.estimate(data, "low_rank", 0.1)
+    check_products(law, dense(data, 0.1))
+    x, y = vectors(d)
+    for got, want in zip(law.products(x, y[0]), law.products(x, np.broadcast_to(y[0], x.shape)), strict=True):
+        np.testing.assert_allclose(got, want if got.ndim else want[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("shrinkage", ["ledoit_wolf", "oas", 0.2])
 @pytest.mark.parametrize("form", ["full", "low_rank"])
 @pytest.mark.parametrize(("n", "d"), [(60, 12), (12, 60), (3, 30)])
