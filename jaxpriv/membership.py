@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, Domain, as_parameter
+from jaxpriv.accounting.composition import normal_vectors
 from jaxpriv.stats import chi2, norm
 from jaxpriv.tradeoff import Curve, mixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.mean_pair import MeanShift
 
 __all__ = ["average_sgd_step", "effective_batch_size", "gdp_from_gmip", "gdp_mu_step", "gmip_from_gdp", "mixture", "sgd",
-           "sgd_step"]
+           "sgd_step", "sgd_step_of"]
 
 ASSUMPTION = "The adversary knows the law of the gradients, the record and the mean gradient, but not the other records."
 
@@ -64,6 +65,39 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
     susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
     return Curve(MeanShift(dim, effective_batch_size(batch_size, noise_std, clip_norm), susceptibility)).reversed()
+
+
+def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
+    """`sgd_step` of one known gradient where the covariance of the others is given: the mean has covariance C/n + noise_std^2 I.
+
+    The likelihood ratio of N(0, C/n + noise_std^2 I) and N((g - mean)/n, (n-1) C/n^2 + noise_std^2 I): in the eigenvectors of C
+    a sum of independent losses, whose law is a generalised chi-square. `sgd_step` is the case C = clip_norm^2 I; without noise
+    C does not matter beyond the susceptibility.
+
+    Args:
+        gradient, mean: `Float[Array, "... d"]`.
+        covariance: `Float[Array, "d d"]`, symmetric, positive definite, or `Float[Array, "d"]`, variances of independent entries.
+        batch_size: `Float[Array, "..."]` in (1, inf): n. noise_std: `Float[Array, "..."]` in [0, inf): per coordinate.
+
+    Returns: the forward `Curve`, by inversion of its privacy-loss transform; it composes with others of its kind.
+    Guarantee: exact for normal gradients; none for differential privacy. `delta_bounds` and `epsilon_bounds` are certified.
+    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1's proof; ERRATA, section 3.
+
+        >>> import numpy as np
+        >>> curve = sgd_step_of(np.full(50, 2.0), np.zeros(50), np.linspace(0.5, 2.0, 50), batch_size=100, noise_std=0.05)
+        >>> print(f"{curve.power(0.1):.3f}")
+        0.473
+    """
+    n = as_parameter("batch_size", batch_size, _BATCH)
+    noise = as_parameter("noise_std", noise_std, NONNEGATIVE)
+    n, noise = jnp.asarray(n)[..., None], jnp.asarray(noise)[..., None]
+    away, variances = jnp.asarray(gradient) - jnp.asarray(mean), jnp.asarray(covariance)
+    if variances.ndim == 2:
+        variances, vectors = jnp.linalg.eigh(variances)
+        away = away @ vectors
+    variances = jnp.where(variances > 0, variances, jnp.nan)
+    absent = variances / n + noise**2
+    return normal_vectors(away / (n * jnp.sqrt(absent)), variances / (n * n * absent))
 
 
 def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):

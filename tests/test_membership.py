@@ -220,6 +220,82 @@ def test_translation():
     check_translation()
 
 
+def anisotropic(d=40, n=12, seed=3):
+    """A gradient, a mean, a covariance far from round, and the noise at which both count."""
+    random = np.random.default_rng(seed)
+    root = random.normal(size=(d, d)) / np.sqrt(d) * np.geomspace(0.3, 3, d)
+    return 1.5 * random.normal(size=d), 0.2 * random.normal(size=d), root.T @ root + 0.01 * np.eye(d), n, 0.1
+
+
+def check_given_covariance():
+    """Round, it is Theorem 5.1 to rounding, in both directions; without noise the covariance does not matter beyond K."""
+    d, n, noise = 40, 12, 0.15
+    gradient, mean, covariance, *_ = anisotropic(d)
+    away = gradient - mean
+    round_one = membership.sgd_step_of(gradient, mean, 4 * np.eye(d), n, noise)
+    silent = membership.sgd_step_of(gradient, mean, covariance, n)
+    for got, want in ((round_one, membership.sgd_step(d, n, away @ away / 4, noise, 2.0)),
+                      (silent, membership.sgd_step(d, n, away @ np.linalg.solve(covariance, away)))):
+        for a, b in ((got, want), (got.reversed(), want.reversed())):
+            levels = np.array([1e-6, 0.01, 0.3, 0.9])
+            np.testing.assert_allclose(a.power(levels), b.power(levels), rtol=1e-9)
+            np.testing.assert_allclose(a.log_delta(EPS), b.log_delta(EPS), rtol=1e-9)
+            np.testing.assert_allclose(a.epsilon(1e-7), b.epsilon(1e-7), rtol=1e-9)
+        low, high = got.delta_bounds(EPS)
+        truth = np.asarray(want.delta(EPS))
+        assert np.all((low <= truth * (1 + 1e-12)) & (truth <= high * (1 + 1e-12)) & (high - low <= 1e-8 * high + 1e-15))
+        assert got.gdp_mu() == np.inf
+    variances = np.linalg.eigvalsh(covariance)
+    np.testing.assert_allclose(membership.sgd_step_of(gradient, mean, variances, n, noise).delta(0.3),
+                               membership.sgd_step_of(gradient, mean, np.diag(variances), n, noise).delta(0.3), rtol=1e-10)
+
+
+def test_given_covariance():
+    check_given_covariance()
+
+
+def check_noisy_game():
+    """The likelihood ratio of simulated means, both covariances in full, has the curve's power; two steps that of two."""
+    gradient, mean, covariance, n, noise = anisotropic()
+    d, random, rounds = len(mean), np.random.default_rng(0), 40_000
+    laws = [(mean, covariance / n + noise**2 * np.eye(d)),
+            (mean + (gradient - mean) / n, covariance * (n - 1) / n**2 + noise**2 * np.eye(d))]
+    absent, present = (scipy.stats.multivariate_normal(*law) for law in laws)
+    curve = membership.sgd_step_of(gradient, mean, covariance, n, noise)
+    for steps in (1, 2):
+        drawn = [law.rvs(steps * rounds, random) for law in (absent, present)]
+        scores = [np.sum((present.logpdf(means) - absent.logpdf(means)).reshape(steps, rounds), 0) for means in drawn]
+        alpha = np.array([0.01, 0.1, 0.4])
+        thresholds = np.quantile(scores[0], 1 - alpha)
+        power = np.mean(scores[1][:, None] > thresholds, 0)
+        np.testing.assert_allclose(power, curve.compose(steps).power(alpha), atol=0.02)
+        eps = 0.5
+        plus = np.mean(np.maximum(1 - np.exp(eps - scores[1]), 0))
+        np.testing.assert_allclose(curve.compose(steps).delta(eps), plus, rtol=0.02)
+        minus = np.mean(np.maximum(1 - np.exp(eps + scores[0]), 0))
+        np.testing.assert_allclose(curve.reversed().compose(steps).delta(eps), minus, rtol=0.03)
+
+
+def test_noisy_game():
+    check_noisy_game()
+
+
+def test_derivatives_of_a_given_covariance():
+    gradient, mean, covariance, n, noise = anisotropic()
+
+    def value(n, noise):
+        return membership.sgd_step_of(gradient, mean, covariance, n, noise).log_delta(0.3)
+
+    for i, at in enumerate((float(n), noise)):
+        h = 1e-4 * at
+        ends = [value(*(v + sign * h * (i == j) for j, v in enumerate((float(n), noise)))) for sign in (1, -1)]
+        np.testing.assert_allclose(jax.grad(value, i)(float(n), noise), (ends[0] - ends[1]) / (2 * h), rtol=1e-6)
+    many = membership.sgd_step_of(gradient, mean, covariance, np.array([5.0, 12.0, 50.0]), noise).power(0.1)
+    assert np.all(np.diff(many) < 0)
+    with pytest.raises(ValueError, match="different covariance"):
+        jaxpriv.compose(membership.sgd_step_of(gradient, mean, covariance, n, noise), worst_case.laplace(0.1))
+
+
 def test_derivatives():
     """In every parameter, forward and reverse, against differences; through jit and vmap."""
     at = np.array([30.0, 12.0, 40.0, 0.2, 3.0])
@@ -242,6 +318,8 @@ def test_derivatives():
 @pytest.mark.parametrize(("call", "match"), [
     (lambda: membership.sgd_step(650, 1, 650), "batch_size = 1"),
     (lambda: membership.sgd_step(0.5, 10, 650), "dim = 0.5"),
+    (lambda: membership.sgd_step_of(np.ones(3), np.zeros(3), np.eye(3), 1), "batch_size = 1"),
+    (lambda: membership.sgd_step_of(np.ones(3), np.zeros(3), np.eye(3), 5, -1), "noise_std = -1"),
     (lambda: membership.sgd_step(650, 10, -1), "susceptibility = -1"),
     (lambda: membership.sgd_step(650, 10, 1, clip_norm=0.0), "clip_norm = 0"),
     (lambda: membership.effective_batch_size(10, -0.1), "noise_std = -0.1"),
@@ -260,7 +338,14 @@ def scaled(name, factor):
     return lambda *args, **kwargs: true(*args, **kwargs) * factor
 
 
+def without_the_missing_one(gradient, mean, covariance, n, noise=0.0, true=membership.sgd_step_of):
+    """The same covariance with the record as without it."""
+    away = (np.asarray(gradient) - mean) / (n * 1.0)
+    return worst_case.gaussian(np.sqrt(away @ np.linalg.solve(covariance / n + noise**2 * np.eye(len(mean)), away)))
+
+
 SLIPS = {
+    "equal covariances": (membership, "sgd_step_of", lambda: without_the_missing_one, check_given_covariance),
     "mu of a step off by 1e-12": (membership, "gdp_mu_step", lambda: scaled("gdp_mu_step", 1 + 1e-12), check_golden),
     "n - 1 for n": (membership, "effective_batch_size", lambda: lambda n, *_: n - 1, check_golden),
     "noise counted once": (membership, "effective_batch_size", lambda: lambda n, s=0.0, c=np.inf: n + (s / c) ** 2 * n,

@@ -15,6 +15,7 @@ from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.accounting.inversion import bracket, invert, log_result
 from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, stacked
+from jaxpriv.accounting.quadratic import NormalTransform
 from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
@@ -158,6 +159,8 @@ class Composed(Directed):
 
     def otherwise(self):
         """On a lattice, for few steps at a small rate, whose transforms decay too slowly."""
+        if any(isinstance(term.transform, NormalTransform) for term in self.terms):
+            return None
         return Gridded(_grouped([_as_step(term) for term in self.terms]), np.zeros((), bool))
 
     def tail_mu(self):
@@ -176,7 +179,7 @@ class Composed(Directed):
 
 def _audible(term):
     """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
-    if isinstance(term.transform, GaussianTransform):
+    if not isinstance(term.transform, SubsampledGaussianTransform):
         return term
     silent = term.transform.mu == 0
     mu = jnp.where(silent, 1.0, term.transform.mu)
@@ -314,12 +317,21 @@ def _pieces(experiment, axis):
     return [Step(jax.tree.map(member, experiment), jnp.ones(1))]
 
 
+def normal_vectors(shift, narrower):
+    """The curve of N(0, I) against N(shift, diag(1 - narrower)): `Float[Array, "... d"]`, narrower in [0, 1)."""
+    shift, narrower = jnp.broadcast_arrays(shift, narrower)
+    transform = NormalTransform(shift, narrower, np.zeros(shift.shape, bool))
+    return Curve(Composed((Term(transform, jnp.ones(shift.shape[-1:])),)))
+
+
 def _as_step(piece):
     """A `Term` as a `Step`: the pair behind its transform."""
     if isinstance(piece, Step):
         return piece
     if isinstance(piece.transform, GaussianTransform):
         return Step(NormalShift(piece.transform.mu), piece.count)
+    if isinstance(piece.transform, NormalTransform):
+        raise ValueError("compose() got normal vectors of different covariance, which compose with Gaussian noise alone")
     pair = Subsampled(NormalShift(piece.transform.mu), piece.transform.rate)
     directions = set(np.unique(np.asarray(piece.transform.reverse)))
     if len(directions) > 1:
