@@ -35,7 +35,8 @@ def test_certificate():
         np.testing.assert_allclose((row["epsilon_lower"], row["epsilon"]), (low, high), rtol=1e-12)
         assert row["epsilon_lower"] <= row["epsilon"]
         assert row["advantage"] == pytest.approx(float(curve.symmetric().delta_bounds(0.0)[1]), rel=1e-12)
-        np.testing.assert_allclose(list(row["tpr_at_fpr"].values()), curve.symmetric().power(np.array([1e-3, 1e-1])), rtol=1e-6)
+        tpr, power = np.array(list(row["tpr_at_fpr"].values())), curve.symmetric().power(np.array([1e-3, 1e-1]))
+        assert np.all((tpr >= power * (1 - 1e-9)) & (tpr <= power * (1 + 2e-5)))  # upper bounds, on the lattice that wide
     assert weak["epsilon"] < worst["epsilon"]
     assert worst["gdp_mu"] == pytest.approx(math.sqrt(500), rel=1e-12)
     assert (worst["adversary"], weak["adversary"]) == ("worst case", "relaxed, dim 3")

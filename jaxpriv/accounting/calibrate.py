@@ -10,6 +10,7 @@ import numpy as np
 from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain, is_traced
 
 _STEPS = 100
+_SEARCHED = 2e-11  # relative width of what `epsilon_bounds` adds by its search
 _TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
 
 
@@ -165,7 +166,8 @@ class _Target(NamedTuple):
         """The upper bound."""
         if self.name == "epsilon and delta":
             epsilon, delta = self.values
-            return curve.delta_bounds(epsilon)[1] <= delta
+            # a little below epsilon, so that the upper end of epsilon_bounds(delta), found by a search, is not above it either
+            return curve.delta_bounds(epsilon * (1 - _SEARCHED))[1] <= delta
         if self.name == "advantage":
             return curve.advantage_bounds()[1] <= self.values[0]
         if self.name == "mu":
