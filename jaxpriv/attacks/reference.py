@@ -35,7 +35,8 @@ class Full:
 
     def products(self, x, y):
         """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
-        x, y = (jax.scipy.linalg.solve_triangular(self.factor, v.T, lower=True).T for v in (x, y))
+        x, y = (jax.lax.linalg.triangular_solve(self.factor, jnp.atleast_2d(v), transpose_a=True, lower=True).reshape(v.shape)
+                for v in (x, y))  # v L^-T: from the right, where nothing has to be transposed
         return jnp.sum(x * x, -1), jnp.sum(x * y, -1), jnp.sum(y * y, -1)
 
 

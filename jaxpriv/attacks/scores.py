@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.stats import chi2, ncx2
 
-_CHUNK = 128  # queries at once: enough for matrix products at full speed, few enough to leave no second copy of them
+_ENTRIES = 2**27  # of queries at once: enough for matrix products at full speed, few enough to leave no second copy of them all
 
 
 def in_chunks(queries, function):
     """`function` of the rows of `queries`, some at a time, from where they lie: the last chunk overlaps the one before."""
-    count, size = len(queries), min(len(queries), _CHUNK)
+    count, size = len(queries), min(len(queries), max(_ENTRIES // queries.shape[1], 1))
     if count == size:
         return function(queries)
     starts = jnp.minimum(jnp.arange(0, count, size), count - size)

@@ -6,7 +6,16 @@ import scipy.stats
 
 def glir(release, queries, mean, covariance, n, noise_std=0.0):
     """Minus log p by `scipy.stats.ncx2.logcdf`, one query after the other."""
-    inverse = np.linalg.inv(covariance / n + noise_std**2 * np.eye(len(mean)))
+    return glir_of(release, queries, mean, precision(covariance, n, noise_std))
+
+
+def precision(covariance, n, noise_std=0.0):
+    """Of the release."""
+    return np.linalg.inv(covariance / n + noise_std**2 * np.eye(len(covariance)))
+
+
+def glir_of(release, queries, mean, inverse):
+    """`glir` with the inverse at hand."""
     scores = []
     for g in queries:
         distance, nc = (release - g) @ inverse @ (release - g), (mean - g) @ inverse @ (mean - g)

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from jaxpriv import attacks, auditing, membership, relaxed, target
-from jaxpriv.attacks import games, reference
+from jaxpriv.attacks import games, reference, scores
 from jaxpriv.attacks.scores import in_chunks
 from tests.attacks import oracles
 from tests.attacks.test_reference import gradients
@@ -177,7 +177,8 @@ def test_fisher():
 
 
 @pytest.mark.parametrize("count", [1, 127, 128, 129, 256, 300])
-def test_chunks(count):
+def test_chunks(monkeypatch, count):
+    monkeypatch.setattr(scores, "_ENTRIES", 256)
     rows = np.arange(count * 2.0).reshape(count, 2)
     np.testing.assert_array_equal(in_chunks(jnp.asarray(rows), lambda some: some.sum(1)), rows.sum(1))
 
