@@ -195,11 +195,13 @@ def test_sweep_prints_lines_and_is_taken_up(environment, tmp_path):
 def test_commands_of_the_readme_are_understood(monkeypatch):
     """Every command line in README parses, with values that are accepted."""
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
-    assert {line.split()[0] for line in lines} == {"certify", "sweep"}
+    assert {line.split()[0] for line in lines} == {"certify", "sweep", "audit"}
     for line in lines:
         arguments = cli._parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
             assert cli._wanted(arguments)
+        elif arguments.command == "audit":
+            assert arguments.scores.endswith(".csv")
         else:
             assert cli._described(arguments)
 

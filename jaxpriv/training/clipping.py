@@ -1,0 +1,114 @@
+"""Sums of clipped per-example gradients: the query of DP-SGD, whose L2 sensitivity is the clipping norm."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv._checks import POSITIVE, check_number, is_traced
+
+_MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
+
+
+class ClippedSum(NamedTuple):
+    """What `clipped_sum` returns. Only `total`, with noise, is a private release; the rest is for those who hold the data.
+
+    total: pytree like the parameters, in float32 at least: the sum of clipped gradients.
+    norms: `Float[Array, "batch"]`, before clipping; 0 for padding, inf where a gradient is not finite.
+    losses: `Float[Array, "batch"]`; 0 for padding.
+    non_finite: `Int[Array, ""]`, how many gradients were not finite and counted as zero.
+    """
+
+    total: Any
+    norms: jax.Array
+    losses: jax.Array
+    non_finite: jax.Array
+
+
+def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False):
+    """The sum over examples of g min(1, clip_norm/|g|), g the gradient of the loss at one example.
+
+    Args:
+        loss: (parameters, example, key) -> scalar, for a single example without a batch axis.
+        parameters: a pytree of floating-point arrays.
+        examples: a pytree of arrays with one leading axis, the batch.
+        key: a JAX key, of which every example gets its own; None is handed on as None.
+        clip_norm: in (0, inf).
+        mask: `Bool[Array, "batch"]`, False for padding, which counts nothing; all True unless given.
+        microbatch: examples at once, a divisor of the batch; all of them unless given. No more gradients are in memory.
+        per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2, instead of all together.
+
+    Returns: a `ClippedSum`.
+    Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in L2 norm, up to the rounding
+        of the sum; gradients that are not finite count as zero.
+    Raises: ValueError for clip_norm outside its range, examples without a common axis, a microbatch that does not divide it.
+    Source: Abadi et al. 2016, Algorithm 1.
+
+        >>> import jax.numpy as jnp
+        >>> def loss(w, x, key):
+        ...     return w @ x
+        >>> found = clipped_sum(loss, jnp.zeros(2), jnp.array([[3.0, 4.0], [0.1, 0.0], [jnp.nan, 1.0]]), clip_norm=1.0)
+        >>> print(f"{found.total[0]:.3f} {found.total[1]:.3f}", int(found.non_finite))
+        0.700 0.800 1
+    """
+    if not is_traced(clip_norm):
+        check_number("clip_norm", clip_norm, POSITIVE)
+    sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
+    if len(sizes) != 1 or sizes == {()}:
+        raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")
+    ((size,),) = sizes
+    microbatch = size if microbatch is None else microbatch
+    if microbatch < 1 or size % microbatch:
+        raise ValueError(f"microbatch = {microbatch} does not divide the batch of {size}")
+    mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask, bool)
+    keys = None if key is None else jax.random.split(key, size)
+
+    def one(example, present, own):
+        value, gradient = jax.value_and_grad(loss)(parameters, example, own)
+        clipped, norm = _clipped(gradient, clip_norm, per_layer)
+        finite = jnp.isfinite(norm)
+        # chosen, not multiplied: 0 times NaN is NaN
+        clipped = jax.tree.map(lambda leaf: jnp.where(present & finite, leaf, 0.0), clipped)
+        value = value.astype(norm.dtype)
+        return clipped, jnp.where(present, norm, 0.0), jnp.where(present, value, 0.0), present & ~finite
+
+    def some(total, rows):
+        clipped, *told = jax.vmap(one)(*rows)
+        return jax.tree.map(lambda sum_, leaf: sum_ + jnp.sum(leaf, 0), total, clipped), told
+
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(leaf)), parameters)
+    rows = jax.tree.map(lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
+                        (examples, mask, keys))
+    total, (norms, losses, lost) = jax.lax.scan(some, zero, rows)
+    return ClippedSum(total, norms.reshape(size), losses.reshape(size), jnp.sum(lost))
+
+
+def _wide(leaf):
+    """At least float32: sums of thousands of gradients in bfloat16 would lose the small ones."""
+    return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
+
+
+def _clipped(gradient, clip_norm, per_layer):
+    """(the gradient scaled into the norm, its norm; inf where an entry is not finite), in float32 at least."""
+    gradient = jax.tree.map(lambda leaf: leaf.astype(_wide(leaf)), gradient)
+    lengths = jax.tree.map(_length, gradient)
+    every = jnp.stack(jax.tree.leaves(lengths))
+    norm = _length(every)
+    norm = jnp.where(jnp.all(jnp.isfinite(every)), norm, jnp.inf)
+    bound = (1 - _MARGIN) * clip_norm
+
+    def scaled(leaf, length, limit):
+        return leaf * jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0).astype(leaf.dtype)
+
+    if per_layer:
+        limit = bound / math.sqrt(len(every))
+        return jax.tree.map(lambda leaf, length: scaled(leaf, length, limit), gradient, lengths), norm
+    return jax.tree.map(lambda leaf: scaled(leaf, norm, bound), gradient), norm
+
+
+def _length(array):
+    """The L2 norm, without overflow or underflow of its squares."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(array), initial=0.0))
+    unit = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0)
+    return unit * jnp.sqrt(jnp.sum((array / unit) ** 2))

@@ -1,0 +1,79 @@
+"""The checks of training notice: each public function with a plausible slip in it turns its check red."""
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+from jaxpriv import training
+from tests.training import test_clipping, test_noise, test_sampling
+
+
+def zeros_for_infinities(*args, true=training.clipped_sum, **settings):
+    """Non-finite gradients are cleaned entry by entry, and what is left of them counts."""
+    loss, parameters, examples, *rest = args
+    clean = {**examples, "x": jnp.nan_to_num(examples["x"])}
+    return true(loss, parameters, clean, *rest, **settings)
+
+
+def mean_for_sum(*args, true=training.clipped_sum, **settings):
+    found = true(*args, **settings)
+    return found._replace(total=jax.tree.map(lambda leaf: leaf / len(found.norms), found.total))
+
+
+def shared_key(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
+    """The same key for every leaf."""
+    def noisy(leaf):
+        noise = jax.random.normal(key, (leaf.size,)).reshape(leaf.shape)
+        return (leaf + clip_norm * noise_multiplier * noise) / expected_batch_size
+
+    return jax.tree.map(noisy, total)
+
+
+def noise_per_batch(key, total, *, true=training.private_mean, clip_norm, noise_multiplier, expected_batch_size):
+    """The noise is not divided."""
+    return true(key, jax.tree.map(lambda leaf: leaf / expected_batch_size, total), clip_norm=clip_norm,
+                noise_multiplier=noise_multiplier, expected_batch_size=1.0)
+
+
+def same_noise(key, std, true=training.add_noise):
+    """Every step the noise of the first."""
+    once = true(key, std)
+
+    def update(updates, state, parameters=None):
+        noisy, after = once.update(updates, state._replace(step=0 * state.step), parameters)
+        return noisy, after._replace(step=state.step + 1)
+
+    return optax.GradientTransformation(once.init, update)
+
+
+def fixed_size(key, size, rate, capacity):
+    """A sample of fixed size for a Poisson sample."""
+    count = round(size * rate)
+    return training.Batch(jax.random.permutation(key, size)[:capacity], jnp.arange(capacity) < count, jnp.zeros((), bool))
+
+
+SLIPS = {
+    "NaN for zero": ("clipped_sum", zeros_for_infinities, test_clipping.check_non_finite),
+    "the mean": ("clipped_sum", mean_for_sum, test_clipping.check_free),
+    "one key for all leaves": ("private_mean", shared_key, test_noise.check_mean),
+    "noise not divided": ("private_mean", noise_per_batch, test_noise.check_mean),
+    "the same noise in every step": ("add_noise", same_noise, test_noise.check_transformation),
+    "samples of fixed size": ("poisson_sample", fixed_size, test_sampling.check_frequencies),
+    "one step for all": ("capacity", lambda size, rate, steps=1, failure=1e-12, true=training.capacity:
+                         true(size, rate, 1, failure), test_sampling.check_capacity),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLIPS)
+def test_slip_is_seen(name, monkeypatch):
+    attribute, wrong, check = SLIPS[name]
+    monkeypatch.setattr(training, attribute, wrong)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_every_public_name_has_a_slip():
+    names = {name for name in training.__all__ if not isinstance(getattr(training, name), type)}
+    assert names == {attribute for attribute, _, _ in SLIPS.values()}
