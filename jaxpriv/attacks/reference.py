@@ -151,8 +151,8 @@ def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
             An array that is sharded over devices along d stays so: every product is then a sum over devices.
         form: "full", "low_rank", "diagonal", or "auto": "full" for n > d <= 4096, else "low_rank"; "auto" keeps the chunks.
         shrinkage: the share s of a multiple of the identity in C = (1-s) S + s tr(S)/d I, S the centred covariance (over n):
-            "ledoit_wolf", "oas" (oracle approximating), or a number in [0, 1]. "diagonal" takes only numbers and
-            "ledoit_wolf", which it leaves out: its entries are well estimated.
+            "ledoit_wolf", "oas" (oracle approximating), or a number in [0, 1]. "diagonal", whose entries are well estimated,
+            shrinks only by a number.
 
     Returns: a `Full`, `LowRank` or `Diagonal`.
     Raises: ValueError for fewer than two gradients, non-finite ones, unknown names, or s = 0 where n <= d (C is singular then).

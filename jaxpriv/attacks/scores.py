@@ -7,7 +7,7 @@ An attack takes the release, the gradients of the queries and the reference stat
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv.stats import chi2, ncx2
 
 _ENTRIES = 2**27  # of queries at once: enough for matrix products at full speed, few enough to leave no second copy of them all
@@ -160,12 +160,13 @@ def fisher(scores):
 
     Returns: `Float[Array, "..."]`: minus the log p-value of all steps. It ranks as the plain sum does, which is the other
         way to combine scores.
-    Raises: ValueError for scores outside their range.
+    Raises: ValueError for scores outside their range, or none.
 
         >>> import numpy as np
         >>> print(fisher(np.array([[3.0], [4.0]])))
         [4.9205585]
     """
     scores = jnp.asarray(as_parameter("scores", scores, NONNEGATIVE))
-    as_parameter("scores", jnp.asarray(len(scores) * 1.0), AT_LEAST_ONE)
+    if scores.ndim == 0 or len(scores) == 0:
+        raise ValueError(f"scores has shape {scores.shape}; accepted: (steps, ...), at least one step")
     return -chi2.logsf(2 * jnp.sum(scores, 0), 2.0 * len(scores))

@@ -222,6 +222,7 @@ def test_float32_with_nearly_equal_release():
     (lambda: attacks.glir(np.zeros(3), np.zeros((2, 3)), reference.known(np.zeros(3), np.ones(3)), -2), "batch_size = -2"),
     (lambda: attacks.folded(np.zeros(3), 0.0), "noise_std = 0"),
     (lambda: attacks.fisher(np.array([-1.0])), "scores = -1"),
+    (lambda: attacks.fisher(np.zeros((0, 3))), "at least one step"),
 ])
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
