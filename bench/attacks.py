@@ -15,18 +15,9 @@ import sys
 import time
 
 import numpy as np
+from timing import median_seconds
 
 BATCH = 64
-
-
-def seconds(call, repeats):
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def gradients(random, n, d):
@@ -70,7 +61,7 @@ def against_scipy(repeats):
         gap = np.max(np.abs(found - right)[here] / np.maximum(right[here], 1))
         pairs = (("reference statistics: factor, inverse", factor, inverse), ("GLiR, 1000 queries", ours, theirs))
         for what, mine, other in pairs:
-            spent = seconds(mine, repeats), seconds(other, repeats)
+            spent = median_seconds(mine, repeats), median_seconds(other, repeats)
             tell(what=what, d=d, ours=spent[0], scipy=spent[1], ratio=spent[1] / spent[0])
         tell(what="equal scores, largest gap", d=d, gap=float(gap), of=int(here.sum()))
 
@@ -93,7 +84,8 @@ def whitening(repeats):
         def score(queries=queries, law=law):
             return jax.block_until_ready(covariance(queries[0], queries, law, BATCH))
 
-        tell(what="whitening, 1000 references", d=d, estimate=seconds(estimate, repeats), score_1000=seconds(score, repeats))
+        tell(what="whitening, 1000 references", d=d, estimate=median_seconds(estimate, repeats),
+             score_1000=median_seconds(score, repeats))
 
 
 def games(repeats):
@@ -117,7 +109,7 @@ def games(repeats):
             played = fixed_target(jax.random.key(0), lambda key, data: data.mean(0), draw, n, target, score, rounds)
             jax.block_until_ready(played)
 
-        spent = seconds(play, repeats)
+        spent = median_seconds(play, repeats)
         tell(what="fixed-target game", d=d, n=n, rounds=rounds, seconds_with_compilation=spent, rounds_per_second=rounds / spent)
 
 

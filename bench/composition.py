@@ -14,10 +14,10 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
+from timing import median_and_result
 
 ROOT = Path(__file__).parents[1]
 RATE, NOISE, STEPS, DELTA = 0.01, 1.0, 1000, 1e-5
@@ -33,15 +33,6 @@ start, before = time.perf_counter(), peak()
 {work}
 print(json.dumps([time.perf_counter() - start, peak() - before]))
 """
-
-
-def median(function, repeats):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times), result
 
 
 def process(imports, work, repeats):
@@ -106,8 +97,8 @@ def main():
     repeats = parser.parse_args().repeats
 
     ours().epsilon_bounds(DELTA)
-    warm, (low, high) = median(lambda: ours().epsilon_bounds(DELTA), 4 * repeats)
-    reference, upper = median(lambda: theirs().get_epsilon_for_delta(DELTA), repeats)
+    warm, (low, high) = median_and_result(lambda: ours().epsilon_bounds(DELTA), 4 * repeats)
+    reference, upper = median_and_result(lambda: theirs().get_epsilon_for_delta(DELTA), repeats)
     lower = theirs(pessimistic=False).get_epsilon_for_delta(DELTA)
     cold, memory = process("import jaxpriv", "composition.ours().epsilon_bounds(composition.DELTA)", repeats)
     their_cold, their_memory = process("from dp_accounting.pld import privacy_loss_distribution",
@@ -117,25 +108,25 @@ def main():
          ratio_memory=their_memory / memory, bracket=[float(low), float(high)], width=float(high - low),
          their_width=upper - lower)
     for error in (0.1, 1e-3):
-        seconds, (below, _, above) = median(lambda error=error: prv(error), repeats)
+        seconds, (below, _, above) = median_and_result(lambda error=error: prv(error), repeats)
         line(what="certified epsilon", ours=warm, prv_accountant=seconds, ratio=seconds / warm, their_width=above - below)
 
     calibrated(epsilon=1.0, delta=DELTA)
-    warm, noise = median(lambda: calibrated(epsilon=1.0, delta=DELTA), repeats)
-    reference, their_noise = median(their_calibration, 1)
+    warm, noise = median_and_result(lambda: calibrated(epsilon=1.0, delta=DELTA), repeats)
+    reference, their_noise = median_and_result(their_calibration, 1)
     line(what="noise for (1, 1e-5)", ours=warm, dp_accounting=reference, ratio=reference / warm, noise=noise,
          their_noise=their_noise)
 
     calibrated(advantage=ADVANTAGE)
-    warm, noise = median(lambda: calibrated(advantage=ADVANTAGE), repeats)
-    reference, their_noise = median(riskcal_calibration, 1)
+    warm, noise = median_and_result(lambda: calibrated(advantage=ADVANTAGE), repeats)
+    reference, their_noise = median_and_result(riskcal_calibration, 1)
     line(what="noise for advantage 0.1", ours=warm, riskcal=reference, ratio=reference / warm, noise=noise,
          their_noise=their_noise)
 
     curves = ours(SWEEP)
     curves.epsilon_bounds(DELTA)
-    warm, (low, high) = median(lambda: curves.epsilon_bounds(DELTA), repeats)
-    reference, upper = median(lambda: [theirs(noise).get_epsilon_for_delta(DELTA) for noise in SWEEP], 1)
+    warm, (low, high) = median_and_result(lambda: curves.epsilon_bounds(DELTA), repeats)
+    reference, upper = median_and_result(lambda: [theirs(noise).get_epsilon_for_delta(DELTA) for noise in SWEEP], 1)
     line(what="sweep over 100 noises", ours=warm, dp_accounting=reference, ratio=reference / warm,
          width=float(np.max(high - low)), theirs_above_ours=float(np.max(upper - high)),
          theirs_below_ours=float(np.max(low - upper)))
@@ -143,7 +134,7 @@ def main():
     for steps in (1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7):
         curve = ours(1.0 + 0.002 * steps**0.5, steps)  # about the same epsilon each time
         curve.epsilon(DELTA)
-        seconds, epsilon = median(lambda curve=curve: curve.epsilon(DELTA).block_until_ready(), 4 * repeats)
+        seconds, epsilon = median_and_result(lambda curve=curve: curve.epsilon(DELTA).block_until_ready(), 4 * repeats)
         line(what="epsilon as T grows", steps=steps, seconds=seconds, epsilon=float(epsilon))
 
 

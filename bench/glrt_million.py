@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from timing import median_seconds
 
 DELTA = 1e-5
 
@@ -51,21 +52,13 @@ def main():
     jax.config.update("jax_enable_x64", True)
     mu, dim = jax.device_put(parameters(options.size))
 
-    def seconds(call):
-        call()
-        times = []
-        for _ in range(options.repeats):
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-        return float(np.median(times))
-
     start = time.perf_counter()
     epsilon = jax.block_until_ready(relaxed.gaussian(mu, dim).epsilon(DELTA))
     first = time.perf_counter() - start
-    batch = seconds(lambda: jax.block_until_ready(relaxed.gaussian(mu, dim).epsilon(DELTA))) / options.size
+    all_at_once = median_seconds(lambda: jax.block_until_ready(relaxed.gaussian(mu, dim).epsilon(DELTA)), options.repeats)
+    batch = all_at_once / options.size
     few = [(float(m), float(d)) for m, d in zip(mu[:50], dim[:50], strict=True)]
-    loop = seconds(lambda: [float(relaxed.gaussian(m, d).epsilon(DELTA)) for m, d in few]) / len(few)
+    loop = median_seconds(lambda: [float(relaxed.gaussian(m, d).epsilon(DELTA)) for m, d in few], options.repeats) / len(few)
 
     known = []
     start = time.perf_counter()

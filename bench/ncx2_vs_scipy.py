@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from timing import median_seconds
 
 DEGREES = (1.0, 10.0, 1e3, 1e6)
 SECONDS = 3.0  # what one SciPy call may take
@@ -28,17 +29,6 @@ def points(df, size, seed=0):
     nc = np.exp(rng.uniform(np.log(1e-3), np.log(1e6), size))
     x = df + nc + rng.uniform(-8, 8, size) * np.sqrt(2 * df + 4 * nc)
     return np.maximum(x, 1e-3 * (df + nc)), df, nc
-
-
-def median_seconds(call, repeats):
-    """Median over repeats; the first call, with whatever it compiles, is not counted."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def compare(size, repeats):

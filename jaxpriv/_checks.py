@@ -57,6 +57,14 @@ def check_number(name, value, domain):
         raise ValueError(f"{name} = {value} is outside its range {domain.text}")
 
 
+def check_key(name, key):
+    """Raise ValueError for anything but one new-style JAX key: old keys are plain numbers, which can be mixed up or reused."""
+    if not (hasattr(key, "dtype") and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
+        raise ValueError(f"{name} = {key!r} is not a JAX key; accepted: jax.random.key(...)")
+    if key.shape != ():
+        raise ValueError(f"{name} has shape {key.shape}; accepted: one key, from jax.random.key(...)")
+
+
 def as_parameter(name, value, domain):
     """A checked parameter: a Python float, or an array of its own dtype; traced values outside the domain become NaN.
 

@@ -181,6 +181,7 @@ def adult(folder):
 
 
 def _sklearn():
+    """Of scikit-learn only two data sets are used, as its users have them already: it is in the `demo` extra."""
     try:
         import sklearn.datasets
     except ModuleNotFoundError:

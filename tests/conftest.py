@@ -7,6 +7,7 @@ import jax
 import pytest
 
 from jaxpriv.cli import compile_fast
+from tests.command import ROOT
 
 compile_fast()
 jax.config.update("jax_enable_x64", True)
@@ -28,3 +29,10 @@ def _forget_programs():
     """Thousands of compiled programs otherwise stay in the memory of a test process: 3 GB at the end."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """For commands: one cache of compiled programs for all processes of a file, and a terminal wide enough."""
+    cache = tmp_path_factory.mktemp("cache")
+    return {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100", "PYTHONPATH": str(ROOT)}

@@ -8,7 +8,7 @@ import pytest
 from jaxpriv import auditing, cli, worst_case
 from jaxpriv.report.audit import claims_from, read_scores
 from tests.auditing.test_errors import gaussian_scores
-from tests.test_cli import ROOT, environment, run  # noqa: F401
+from tests.command import ROOT, run
 
 
 def write(path, scores, member):
@@ -21,7 +21,7 @@ def write(path, scores, member):
 
 
 @pytest.mark.slow
-def test_prints_writes_draws_and_judges(environment, tmp_path):  # noqa: F811
+def test_prints_writes_draws_and_judges(environment, tmp_path):
     scores, member = gaussian_scores(2.0, 20_000)
     path = write(tmp_path / "scores.npz", scores, member)
     found = auditing.audit(scores, member)
@@ -43,7 +43,7 @@ def test_prints_writes_draws_and_judges(environment, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_claim_of_a_file(environment, tmp_path):  # noqa: F811
+def test_claim_of_a_file(environment, tmp_path):
     path = write(tmp_path / "scores.csv", *gaussian_scores(0.5, 4000))
     done = run(environment, "audit", path, "--claim", ROOT / "examples" / "diabetes_means.toml", "--json")
     assert done.returncode == 3, done.stderr  # the attack is stronger than the relaxed adversaries, not than the worst case

@@ -1,14 +1,12 @@
 """The command line as its user meets it: whole processes for what works, `main` in this process for what is refused."""
 
 import json
-import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,24 +14,9 @@ import pytest
 import jaxpriv
 from jaxpriv import cli
 from jaxpriv.report import Mechanism, certify
+from tests.command import ROOT, command, run
 
-ROOT = Path(__file__).parents[1]
 GAUSSIAN = ["certify", "--sensitivity", "1", "--std", "2"]
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """One cache of compiled programs for all processes of this file, and a terminal wide enough."""
-    cache = tmp_path_factory.mktemp("cache")
-    return {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
-
-
-def command(*arguments):
-    return [sys.executable, "-m", "jaxpriv", *map(str, arguments)]
-
-
-def run(environment, *arguments):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
 
 
 def test_certify_prints_writes_and_draws(environment, tmp_path):

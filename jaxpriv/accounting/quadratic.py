@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting.transforms import BLOCK, UNKNOWN
+from jaxpriv.accounting.transforms import block_of_frequencies, unknown_once
 
 _EDGE = 1e-9  # of 1 + tu, which a search for the saddle may approach
 _OUTSIDE = 1e30  # K where it is infinite, with derivatives
@@ -53,8 +53,7 @@ class NormalTransform:
         return TiltedNormal(self, t, sign, scale, self._value(t, scale))
 
     def once(self, eps, kind):
-        """Not known to be rare."""
-        return jnp.full(jnp.broadcast_shapes(jnp.shape(eps), jnp.shape(self.shift)), UNKNOWN, self.shift.dtype) + 0 * kind.pole
+        return unknown_once(eps, self.shift, kind)
 
     def loss_bound(self):
         """Forward: log q/p = z^2/2 - (z-m)^2/(2(1-u)) - log(1-u)/2 is largest at z = m/u. Exchanged it has no bound."""
@@ -123,9 +122,9 @@ class NormalLine:
 
     def advance(self, first):
         """(the next block's start, (log modulus, angle) at a block of frequencies)."""
-        y = first + jnp.arange(BLOCK, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * self.spacing
+        y, after = block_of_frequencies(first, self.spacing)
         wide = self.scale**2 + (y * self.u) ** 2
         # Im t(t+1)/(1+tu) at t + iy, over y
         slope = (1 + self.t * (2 + self.t * self.u) + y * y * self.u) / wide
         angle = -0.5 * (y * jnp.log1p(-self.u) + jnp.arctan2(y * self.u, self.scale)) + 0.5 * self.square * y * slope
-        return first + BLOCK * self.spacing, (_log_modulus(self.square, self.u, self.scale, y), self.sign * angle)
+        return after, (_log_modulus(self.square, self.u, self.scale, y), self.sign * angle)

@@ -27,6 +27,17 @@ _HEIGHTS = 10
 _REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 
 
+def unknown_once(eps, parameter, kind):
+    """`once` of a transform whose single steps are not known to tell much rarely."""
+    return jnp.full(jnp.broadcast_shapes(jnp.shape(eps), jnp.shape(parameter)), UNKNOWN, parameter.dtype) + 0 * kind.pole
+
+
+def block_of_frequencies(first, spacing):
+    """(the frequencies of a block from `first` on, the next block's first)."""
+    y = first + jnp.arange(BLOCK, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
+    return y, first + BLOCK * spacing
+
+
 @pytree
 class GaussianTransform:
     """Gaussian noise, either direction: K(t) = mu^2 t (t+1)/2."""
@@ -41,8 +52,7 @@ class GaussianTransform:
         return TiltedGaussian(self.mu * self.mu / 2, c)
 
     def once(self, eps, kind):
-        """Not known to be rare."""
-        return jnp.full(jnp.broadcast_shapes(jnp.shape(eps), jnp.shape(self.mu)), UNKNOWN, self.mu.dtype) + 0 * kind.pole
+        return unknown_once(eps, self.mu, kind)
 
     def loss_bound(self):
         return jnp.where(self.mu > 0, jnp.inf, 0.0)
@@ -94,8 +104,8 @@ class GaussianLine:
 
     def advance(self, first):
         """(the next block's start, (log modulus, angle) at a block of frequencies)."""
-        y = first + jnp.arange(BLOCK, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * self.spacing
-        return first + BLOCK * self.spacing, (-self.half * y * y, self.half * self.drift * y)
+        y, after = block_of_frequencies(first, self.spacing)
+        return after, (-self.half * y * y, self.half * self.drift * y)
 
 
 @pytree

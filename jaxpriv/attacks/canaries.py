@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxpriv._checks import POSITIVE, as_parameter
+from jaxpriv._checks import POSITIVE, as_parameter, check_key
 from jaxpriv.attacks.gradients import as_function, clip, per_example_gradients
 from jaxpriv.attacks.scores import in_chunks
 
@@ -77,6 +77,7 @@ def mislabelled(key, labels, classes):
         >>> print(mislabelled(jax.random.key(0), jax.numpy.array([0, 1]), 2))
         [1 0]
     """
+    check_key("key", key)
     if classes < 2:
         raise ValueError(f"classes = {classes} is outside its range [2, inf)")
     labels = jnp.asarray(labels)

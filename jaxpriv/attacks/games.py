@@ -7,6 +7,8 @@ makes one of a mechanism, a law of records and a target; `play` draws the coins 
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._checks import check_key
+
 
 def play(key, release, score, rounds, batch_size=32):
     """Rounds of a game: a fair coin decides whether the record is present, the attacker scores what comes out.
@@ -18,7 +20,7 @@ def play(key, release, score, rounds, batch_size=32):
         rounds: number of rounds. batch_size: how many are played at once.
 
     Returns: (scores, member): `Float[Array, "rounds"]`, `Bool[Array, "rounds"]`, as `jaxpriv.auditing` takes them.
-    Raises: ValueError for rounds < 1. Source: paper 4, Algorithm 2.
+    Raises: ValueError for rounds < 1 and for old-style keys. Source: paper 4, Algorithm 2.
 
         >>> import jax
         >>> noisy = lambda key, member: jax.numpy.where(member, 3.0, 0.0) + jax.random.normal(key)
@@ -26,6 +28,7 @@ def play(key, release, score, rounds, batch_size=32):
         >>> bool(scores[member].mean() > 2.5), bool(abs(scores[~member].mean()) < 0.5)
         (True, True)
     """
+    check_key("key", key)
     if rounds < 1:
         raise ValueError(f"rounds = {rounds} is outside its range [1, inf)")
 

@@ -87,6 +87,13 @@ def clip(gradient, norm):
         [0.6 0.8] [0.3 0.4]
     """
     gradient, norm = jnp.asarray(gradient), jnp.asarray(as_parameter("norm", norm, POSITIVE))
-    length = jnp.linalg.norm(gradient, axis=-1)
+    length = l2_norm(gradient)
     factor = jnp.where(length > norm, norm / jnp.where(length > norm, length, 1.0), 1.0)
     return gradient * factor[..., None].astype(gradient.dtype)
+
+
+def l2_norm(array):
+    """The L2 norm along the last axis, without overflow or underflow of the squares."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(array), axis=-1, initial=0.0, keepdims=True))
+    unit = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0)
+    return unit[..., 0] * jnp.sqrt(jnp.sum((array / unit) ** 2, -1))

@@ -18,30 +18,42 @@ _BLOCK = 8192
 _MAX_FULL = 4096  # "auto": beyond it a d x d factor costs more than it tells
 
 
+class NormalLaw:
+    """N(mean, C) in one of its forms; a form has `mean`, `_of_mean` and `products`."""
+
+    def of_mean(self, batch_size, noise_std=0.0):
+        """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
+        return self._of_mean(as_parameter("batch_size", batch_size, POSITIVE), as_parameter("noise_std", noise_std, NONNEGATIVE))
+
+    def _of_mean(self, n, noise):
+        raise NotImplementedError
+
+    def products(self, x, y):
+        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
+        raise NotImplementedError
+
+
 @pytree
-class Full:
+class Full(NormalLaw):
     """N(mean, L L^T): `Float[Array, "d"]` and the lower factor `Float[Array, "d d"]`."""
 
     mean: jax.Array
     factor: jax.Array
 
-    def of_mean(self, batch_size, noise_std=0.0):
-        """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
-        n, noise = _released(batch_size, noise_std)
+    def _of_mean(self, n, noise):
         factor = self.factor / jnp.sqrt(n)
         if is_traced(noise) or np.any(noise > 0):
             factor = jnp.linalg.cholesky(factor @ factor.T + noise**2 * jnp.eye(len(self.mean), dtype=factor.dtype))
         return Full(self.mean, factor)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
         x, y = (jax.lax.linalg.triangular_solve(self.factor, jnp.atleast_2d(v), transpose_a=True, lower=True).reshape(v.shape)
                 for v in (x, y))  # v L^-T: from the right, where nothing has to be transposed
         return jnp.sum(x * x, -1), jnp.sum(x * y, -1), jnp.sum(y * y, -1)
 
 
 @pytree
-class LowRank:
+class LowRank(NormalLaw):
     """N(mean, C) with C = U^T diag(variances) U + rest (I - U^T U), the rows of U = rotation^T centred orthonormal.
 
     U is not stored: `centred`, `Float[Array, "n d"]`, holds the reference gradients less their mean, `rotation`,
@@ -54,13 +66,10 @@ class LowRank:
     variances: jax.Array
     rest: jax.Array
 
-    def of_mean(self, batch_size, noise_std=0.0):
-        """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
-        n, noise = _released(batch_size, noise_std)
+    def _of_mean(self, n, noise):
         return type(self)(self.mean, self.centred, self.rotation, self.variances / n + noise**2, self.rest / n + noise**2)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
         a, b = (self.inner(v, self.centred) @ self.rotation for v in (x, y))
 
         def product(v, w, in_v, in_w):
@@ -89,12 +98,6 @@ class LowRank:
 class ShardedLowRank(LowRank):
     """A `LowRank` whose columns lie on several devices: a product is a sum over them, and XLA splits it."""
 
-    mean: jax.Array
-    centred: jax.Array
-    rotation: jax.Array
-    variances: jax.Array
-    rest: jax.Array
-
     @staticmethod
     def inner(x, rows):
         """x rows^T."""
@@ -102,24 +105,17 @@ class ShardedLowRank(LowRank):
 
 
 @pytree
-class Diagonal:
+class Diagonal(NormalLaw):
     """N(mean, diag(variances)): `Float[Array, "d"]` twice."""
 
     mean: jax.Array
     variances: jax.Array
 
-    def of_mean(self, batch_size, noise_std=0.0):
-        """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
-        n, noise = _released(batch_size, noise_std)
+    def _of_mean(self, n, noise):
         return Diagonal(self.mean, self.variances / n + noise**2)
 
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
         return tuple(jnp.sum(v * w / self.variances, -1) for v, w in ((x, x), (x, y), (y, y)))
-
-
-def _released(batch_size, noise_std):
-    return as_parameter("batch_size", batch_size, POSITIVE), as_parameter("noise_std", noise_std, NONNEGATIVE)
 
 
 def known(mean, covariance):

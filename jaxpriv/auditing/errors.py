@@ -143,12 +143,13 @@ class Audit:
         Args:
             curve: a scalar `Curve` of the mechanism with "absent" as null hypothesis, or a symmetric one.
 
-        Returns: a `Violation`. A curve that holds is called violated with probability at most 1 - confidence.
+        Returns: a `Violation`. A curve that holds is called violated with probability at most 1 - confidence: what it allows
+            is taken from its certified bound.
         """
         found: list[tuple] = []
         with jax.enable_x64(True):
             for name, points, claim in (("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())):
-                allowed = np.asarray(claim.power(points.alpha_upper), np.float64)
+                allowed = 1 - np.asarray(claim.beta_bounds(points.alpha_upper)[0], np.float64)
                 power = np.where(allowed < 1, points.power_lower, 0.0)
                 excess = np.asarray(norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5)))
                 found += zip(excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed)

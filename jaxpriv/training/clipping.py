@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import POSITIVE, check_number, is_traced
+from jaxpriv._checks import POSITIVE, check_key, check_number, is_traced
+from jaxpriv.attacks.gradients import l2_norm
 
 _MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
 
@@ -42,7 +43,8 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     Returns: a `ClippedSum`.
     Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in L2 norm, up to the rounding
         of the sum; gradients that are not finite count as zero.
-    Raises: ValueError for clip_norm outside its range, examples without a common axis, a microbatch that does not divide it.
+    Raises: ValueError for clip_norm outside its range, examples without a common axis, a microbatch that does not divide it,
+        and old-style keys.
     Source: Abadi et al. 2016, Algorithm 1.
 
         >>> import jax.numpy as jnp
@@ -54,6 +56,8 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     """
     if not is_traced(clip_norm):
         check_number("clip_norm", clip_norm, POSITIVE)
+    if key is not None:
+        check_key("key", key)
     sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
     if len(sizes) != 1 or sizes == {()}:
         raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")
@@ -92,9 +96,9 @@ def _wide(leaf):
 def _clipped(gradient, clip_norm, per_layer):
     """(the gradient scaled into the norm, its norm; inf where an entry is not finite), in float32 at least."""
     gradient = jax.tree.map(lambda leaf: leaf.astype(_wide(leaf)), gradient)
-    lengths = jax.tree.map(_length, gradient)
+    lengths = jax.tree.map(lambda leaf: l2_norm(jnp.ravel(leaf)), gradient)
     every = jnp.stack(jax.tree.leaves(lengths))
-    norm = _length(every)
+    norm = l2_norm(every)
     norm = jnp.where(jnp.all(jnp.isfinite(every)), norm, jnp.inf)
     bound = (1 - _MARGIN) * clip_norm
 
@@ -105,10 +109,3 @@ def _clipped(gradient, clip_norm, per_layer):
         limit = bound / math.sqrt(len(every))
         return jax.tree.map(lambda leaf, length: scaled(leaf, length, limit), gradient, lengths), norm
     return jax.tree.map(lambda leaf: scaled(leaf, norm, bound), gradient), norm
-
-
-def _length(array):
-    """The L2 norm, without overflow or underflow of its squares."""
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(array), initial=0.0))
-    unit = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0)
-    return unit * jnp.sqrt(jnp.sum((array / unit) ** 2))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_number, is_traced
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_key, check_number, is_traced
 
 
 def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
@@ -21,7 +21,7 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
 
     Returns: a pytree like `total`.
     Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for a batch sampled so.
-    Raises: ValueError for values outside their range. Source: Abadi et al. 2016, Algorithm 1.
+    Raises: ValueError for values outside their range and for old-style keys. Source: Abadi et al. 2016, Algorithm 1.
 
         >>> import jax, jax.numpy as jnp
         >>> settings = {"clip_norm": 2.0, "noise_multiplier": 0.0, "expected_batch_size": 4}
@@ -32,6 +32,7 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
                                 ("expected_batch_size", expected_batch_size, POSITIVE)):
         if not is_traced(value):
             check_number(name, value, domain)
+    check_key("key", key)
     noisy = _with_noise(key, total, clip_norm * noise_multiplier)
     return jax.tree.map(lambda leaf: leaf / jnp.asarray(expected_batch_size, leaf.dtype), noisy)
 
@@ -62,7 +63,7 @@ def add_noise(key, std):
         std: in [0, inf), or a schedule: (step) -> std.
 
     Returns: an `optax.GradientTransformation`; the noise of step i comes from `fold_in(key, i)`.
-    Raises: ValueError for std outside its range.
+    Raises: ValueError for std outside its range and for old-style keys.
 
         >>> import jax, jax.numpy as jnp, optax
         >>> optimizer = optax.chain(add_noise(jax.random.key(0), 1.0), optax.sgd(0.1))
@@ -70,6 +71,7 @@ def add_noise(key, std):
         >>> print(f"{updates.std():.2f}")
         0.10
     """
+    check_key("key", key)
     if not callable(std) and not is_traced(std):
         check_number("std", std, NONNEGATIVE)
 

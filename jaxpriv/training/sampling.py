@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import RATE, UNIT, check_number, is_traced
+from jaxpriv._checks import RATE, UNIT, check_key, check_number, is_traced
 from jaxpriv.auditing.binomial import beta_cdf
 
 _UNITS = 2.0**32
@@ -61,13 +61,14 @@ def poisson_sample(key, size, rate, capacity):
 
     Returns: a `Batch`. Every record takes part with probability floor(2^32 rate)/2^32, never above the rate that is accounted
         (uniform float32 numbers would be off by 2^-23, a thousandth of a rate of 1e-4).
-    Raises: ValueError for a rate outside its range.
+    Raises: ValueError for a rate outside its range and for old-style keys.
 
         >>> import jax
         >>> batch = poisson_sample(jax.random.key(0), 1000, 0.01, capacity(1000, 0.01))
         >>> bool(batch.mask.sum() < 30), bool(batch.overflow)
         (True, False)
     """
+    check_key("key", key)
     traced = is_traced(rate)
     if not traced:
         check_number("rate", rate, UNIT)

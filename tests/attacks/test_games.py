@@ -64,7 +64,9 @@ def test_target_crafter():
 
 def check_fixed():
     """Scores of a record that is easy to see."""
-    draw = lambda key, count: jax.random.normal(key, (count, 50))  # noqa: E731
+    def draw(key, count):
+        return jax.random.normal(key, (count, 50))
+
     z = jnp.full(50, 3.0)
     scores, member = games.fixed_target(jax.random.key(1), mean_of, draw, 10, z, lambda mean: mean @ z, 500)
     assert np.min(scores[member]) > np.max(scores[~member]) - 40

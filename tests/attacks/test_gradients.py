@@ -102,3 +102,11 @@ def test_under_jit():
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-25, 1.0, 1e25, 1e37])
+def test_clip_at_any_scale(scale):
+    """Squares of float32 entries beyond 1e19 overflow, those below 1e-23 vanish; the norm does neither."""
+    gradient = jnp.array([0.6, -0.8], jnp.float32) * jnp.float32(scale)
+    norm = min(scale / 2, 1.0)
+    np.testing.assert_allclose(attacks.clip(gradient, norm), np.array([0.6, -0.8]) * norm, rtol=3e-6)
