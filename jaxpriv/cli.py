@@ -1,4 +1,4 @@
-"""The command line: `jaxpriv certify`, `jaxpriv calibrate`, `jaxpriv sweep` and `jaxpriv audit`."""
+"""The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep` and `audit`."""
 
 import argparse
 import contextlib
@@ -73,10 +73,49 @@ exit code: 0 where no claim is refuted, 3 where one is, 2 for bad input
 """
 
 
+_TRAIN_EXAMPLE = """\
+examples:
+  jaxpriv train --config examples/digits.toml
+  jaxpriv train --config examples/digits.toml --dry-run
+  jaxpriv train --config examples/digits.toml --resume
+
+a TOML file:
+  [data]
+  name = "digits"            # or diabetes; fashion_mnist, cifar10, adult with folder = "..."
+  [model]
+  name = "cnn"               # or linear, mlp
+  width = 8
+  [optimizer]
+  name = "sgd"               # or adam
+  learning_rate = 0.5
+  momentum = 0.9
+  [privacy]
+  epsilon = 3.0              # or mu, advantage, or fpr and tpr
+  delta = 1e-5
+  threat_model = "worst_case"   # or relaxed, membership: whom the target is meant for
+  clip_norm = 1.0
+  batch_size = 128           # expected: Poisson sampling
+  epochs = 20                # or steps; one of batch size, length and noise_multiplier may be left out and is solved for
+  [audit]
+  canaries = 500             # none unless given
+  kind = "dirac"             # or mislabelled, blank
+  [run]
+  seed = 0                   # not private; keys come from the operating system without it
+
+exit code: 0, 2 for bad input, 3 where the run's own canaries refute its certificate
+"""
+
+
 def _parser():
     parser = _Parser(prog="jaxpriv", description="Privacy accountant: worst case and realistic case side by side.")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
     raw = argparse.RawDescriptionHelpFormatter
+    train = commands.add_parser("train", help="DP-SGD from data to certificate", epilog=_TRAIN_EXAMPLE, formatter_class=raw)
+    train.add_argument("--config", metavar="FILE", required=True, help="TOML file")
+    train.add_argument("--out", metavar="DIR", help="run folder (default runs/NAME, from the file's name)")
+    train.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    train.add_argument("--dry-run", action="store_true", help="say what would be spent, and stop")
+    train.add_argument("--json", action="store_true", help="print JSON instead of a table")
     certify = commands.add_parser("certify", help="certificate of a mechanism", epilog=_CERTIFY_EXAMPLE, formatter_class=raw)
     certify.add_argument("config", nargs="?", help="TOML file with a [mechanism] or [dp_sgd] table (instead of flags)")
     _add_mechanism(certify)
@@ -190,6 +229,13 @@ def _configure_jax(run_once=True):
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", run_once)
+    _keep_programs()
+
+
+def _keep_programs():
+    """JAX's own cache, in the user's folder."""
+    import jax
+
     if jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(_cache() / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -299,6 +345,33 @@ def _audit(arguments):
     return 3 if any(claim["violated"] for claim in report["claims"]) else 0
 
 
+def _train(arguments):
+    from jaxpriv.report.train_config import read_config
+
+    config = read_config(arguments.config)
+    if arguments.resume and arguments.dry_run:
+        raise ValueError("--resume does not go with --dry-run")
+    folder = Path("runs") / Path(arguments.config).stem if arguments.out is None else Path(arguments.out)
+    _keep_programs()
+    from jaxpriv.report.train import Job, check_same, claim
+    from jaxpriv.report.training import render_training
+
+    if arguments.resume:
+        check_same(folder, config)
+    elif not arguments.dry_run:
+        claim(folder)
+    job = Job(config)
+    print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
+    if arguments.dry_run:
+        spent = job.spending()
+        _print(spent, lambda spent: "\n".join(f"{name}: {value}" for name, value in spent.items()), arguments.json)
+        return 0
+    certificate = job.run(folder, arguments.resume, progress=not arguments.json)
+    _print(certificate, render_training, arguments.json)
+    print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.html'}", file=sys.stderr)
+    return 3 if certificate["audit"] and certificate["audit"]["violated"] else 0
+
+
 def _columns(configurations):
     return [[row[i] for row in configurations] for i in range(3)]
 
@@ -325,17 +398,19 @@ def _print(report, render, as_json):
     Console(highlight=False).print(render(report))
 
 
+_COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep, "audit": _audit}
+
+
 def main(argv=None):
     """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr), or 3 for a refuted claim."""
     try:
         arguments = _parser().parse_args(argv)
-        command = {"certify": _certify, "calibrate": _calibrate, "sweep": _sweep, "audit": _audit}[arguments.command]
-        code = command(arguments) or 0
+        code = _COMMANDS[arguments.command](arguments) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, ModuleNotFoundError, OSError) as error:
+    except (ValueError, ModuleNotFoundError, OverflowError, OSError) as error:
         print(f"jaxpriv: {error}", file=sys.stderr)
         return 2
     return code

@@ -45,7 +45,7 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
         ...                   bracket=(1, 1000))
         7
     """
-    target = _target(epsilon, delta, advantage, mu, fpr, tpr)
+    target = target_of(epsilon, delta, advantage, mu, fpr, tpr)
     if not is_traced(target.values):
         return _found(make_curve, target, bracket, integer)
 
@@ -144,7 +144,7 @@ def _last_private(private, good, bad, root, integer):
     return float(good) if width == abs(towards) else root * math.exp(math.copysign(width, towards))
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
     """One privacy target: its numbers, what a curve exceeds it by (negative if met), and whether a curve surely meets it."""
 
     name: str
@@ -176,7 +176,7 @@ class _Target(NamedTuple):
         return 1 - curve.beta_bounds(fpr)[0] <= tpr
 
 
-def _target(epsilon, delta, advantage, mu, fpr, tpr):
+def target_of(epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None):
     """The one given target."""
     targets = {"epsilon and delta": (epsilon, delta), "advantage": (advantage,), "mu": (mu,), "fpr and tpr": (fpr, tpr)}
     given = [name for name, values in targets.items() if any(v is not None for v in values)]
@@ -191,4 +191,4 @@ def _target(epsilon, delta, advantage, mu, fpr, tpr):
             check_domain(key, value, domains[key])
             if np.any(np.isnan(value)):
                 raise ValueError(f"{key} = {value} is outside its range {domains[key].text}")
-    return _Target(given[0], targets[given[0]])
+    return Target(given[0], targets[given[0]])

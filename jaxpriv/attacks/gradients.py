@@ -49,11 +49,17 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
 
 def as_function(loss, model):
     """(loss of a pytree of parameters, that pytree): an NNX module is taken apart, everything else is its own parameters."""
+    parameters, merged = taken_apart(model)
+    return lambda values, *rest: loss(merged(values), *rest), parameters
+
+
+def taken_apart(model):
+    """(the parameters of an NNX module, the function that makes it of others); any other pytree is its own parameters."""
     nnx = sys.modules.get("flax.nnx")  # whoever has a module has imported it; others need not wait for it
     if nnx is None or not isinstance(model, nnx.Module):
-        return loss, model
+        return model, lambda parameters: parameters
     graph, parameters, others = nnx.split(model, nnx.Param, ...)
-    return lambda values, example: loss(nnx.merge(graph, values, others), example), parameters
+    return parameters, lambda values: nnx.merge(graph, values, others)
 
 
 def _split(parameters, keep):

@@ -2,18 +2,15 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_number
 from jaxpriv.accounting.calibrate import calibrate
 from jaxpriv.report.certificate import DELTA
 from jaxpriv.report.table import rounded_up
+from jaxpriv.training.plan import ADJACENCY, ASSUMPTIONS, NOISES, poisson, steps_of
 
-RELAXED_ASSUMPTION = ("The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step "
-                      "by step, and does not add releases up.")
 _STAGES = 8
-_NOISES = tuple(2.0**k for k in range(-4, 13))
 
 
 @dataclass(frozen=True)
@@ -58,10 +55,10 @@ class DpSgd:
             return make_curve(noise).delta_bounds(epsilon)[1] <= delta
 
         # upwards step by step: far above the answer delta is so small that its bracket says little
-        noise = next((noise for noise in _NOISES if holds(noise)), None)
-        if noise in (None, _NOISES[0]):
+        noise = next((noise for noise in NOISES if holds(noise)), None)
+        if noise in (None, NOISES[0]):
             lies = "below" if noise else "above"
-            raise ValueError(f"epsilon = {epsilon} at delta = {delta} needs a noise_multiplier {lies} {noise or _NOISES[-1]}")
+            raise ValueError(f"epsilon = {epsilon} at delta = {delta} needs a noise_multiplier {lies} {noise or NOISES[-1]}")
         return replace(unit, noise_multiplier=calibrate(make_curve, epsilon=epsilon, delta=delta, bracket=(noise / 2, noise)))
 
     @property
@@ -74,11 +71,11 @@ class DpSgd:
 
     @property
     def adjacency(self):
-        return "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
+        return ADJACENCY
 
     @property
     def sampling(self):
-        return f"Poisson: every record takes part in a step with probability {self.sampling_rate:g}, independently"
+        return poisson(self.sampling_rate)
 
     def settings(self):
         """What a certificate says of it in numbers."""
@@ -108,9 +105,4 @@ class DpSgd:
 
     def _after(self, steps):
         return [("worst case", worst_case.ASSUMPTION, self.worst_case(steps)),
-                (f"relaxed, dim {self.dim:g}", RELAXED_ASSUMPTION, self.relaxed(steps))]
-
-
-def steps_of(dataset_size, batch_size, epochs):
-    """ceil(epochs dataset_size/batch_size), of the numbers as they were written: 1.1 epochs of 100 batches are 110 steps."""
-    return math.ceil(Fraction(str(epochs)) * Fraction(str(dataset_size)) / Fraction(str(batch_size)))
+                (f"relaxed, dim {self.dim:g}", ASSUMPTIONS["relaxed"], self.relaxed(steps))]

@@ -74,6 +74,41 @@ def draw_roc(scores, member, claims, path, confidence=0.95):
     figure.savefig(path, dpi=120)
 
 
+def draw_training(profiles, history, delta, audit, file):
+    """Write a PNG with the trade-off curves, the privacy profiles and what was spent, with held-out accuracy, over the steps.
+
+    Args:
+        profiles: [(name, `CertifiedProfile`)], the worst case first; history: rows of {"step", "epsilon", numbers};
+        audit: with "epsilon_lower", or None; file: to write to.
+    """
+    figure = Figure(figsize=(15, 4.2), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    largest = max(min(max(e for e, d in profiles[0][1].known() if d > 1e-2 * delta), 50.0), 1e-3)
+    for (name, profile), colour in zip(profiles, _COLOURS):
+        epsilons, deltas = (np.asarray(column) for column in zip(*profile.known()))
+        left.plot(*_trade_off(epsilons, deltas), label=name, color=colour)
+        some = deltas > 0
+        middle.semilogy(epsilons[some], deltas[some], ".-", label=name, color=colour)
+    left.plot([0, 1], [1, 0], color="0.7", linestyle=":", label="perfect privacy")
+    left.set(xlabel="type I error α (false positive rate)", ylabel="type II error β", title="Trade-off curves")
+    left.set(xlim=(0, 1), ylim=(0, 1))
+    middle.axhline(delta, color="0.7", linestyle=":", label=f"δ = {delta:g}")
+    middle.set(xlabel="ε", ylabel="δ(ε)", title="Privacy profiles", xlim=(0, largest), ylim=(delta * 1e-2, 1))
+    if audit is not None:
+        middle.axvline(audit["epsilon_lower"], color="black", linestyle="--", label="measured by canaries, ε ≥")
+    steps = [row["step"] for row in history]
+    right.plot(steps, [row["epsilon"] for row in history], ".-", color=_COLOURS[0], label="ε, worst case")
+    right.set(xlabel="steps", ylabel=f"ε at δ = {delta:g}", title="Spent and learned", ylim=(0, None))
+    if history and "test_accuracy" in history[-1]:
+        other = right.twinx()
+        other.plot(steps, [row["test_accuracy"] for row in history], ".-", color=_COLOURS[2], label="accuracy, held-out records")
+        other.set(ylabel="accuracy", ylim=(0, 1))
+        right.plot([], [], ".-", color=_COLOURS[2], label="accuracy, held-out records")
+    for axes, place in ((left, "upper right"), (middle, "upper right"), (right, "lower right")):
+        axes.legend(frameon=False, loc=place)
+    figure.savefig(file, dpi=110, format="png")
+
+
 def _draw_stages(axes, delta, names, counts, uppers):
     """uppers: (adversaries, stages)."""
     for name, colour, spent in zip(names, _COLOURS, uppers):

@@ -45,10 +45,11 @@ def capacity(size, rate, steps=1, failure=1e-12):
     if rate == 1:
         return int(size)
     low, high = 0, int(size)  # the tail above `high` is small enough, that above `low` is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        # P(Binomial(n, q) > m) = P(Beta(m + 1, n - m) <= q)
-        low, high = (low, middle) if float(beta_cdf(rate, middle + 1, size - middle)) <= failure / steps else (middle, high)
+    with jax.ensure_compile_time_eval():  # for those who ask for it while they trace a training
+        while high - low > 1:
+            middle = (low + high) // 2
+            # P(Binomial(n, q) > m) = P(Beta(m + 1, n - m) <= q)
+            low, high = (low, middle) if float(beta_cdf(rate, middle + 1, size - middle)) <= failure / steps else (middle, high)
     return high
 
 

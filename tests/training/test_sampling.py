@@ -86,3 +86,8 @@ def test_capacity():
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_capacity_while_tracing():
+    """A training that is traced as a whole asks for it in the middle."""
+    assert jax.jit(lambda x: x + training.capacity(1000, 0.01))(0) == training.capacity(1000, 0.01)

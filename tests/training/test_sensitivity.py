@@ -1,13 +1,16 @@
 """The checks of training notice: each public function with a plausible slip in it turns its check red."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import optax
 import pytest
 
 from jaxpriv import training
+from jaxpriv.training import step
 from tests.slips import check_is_red
-from tests.training import test_clipping, test_noise, test_sampling
+from tests.training import test_clipping, test_ledger, test_noise, test_plan, test_sampling, test_trainer
 
 
 def zeros_for_infinities(*args, true=training.clipped_sum, **settings):
@@ -54,6 +57,19 @@ def fixed_size(key, size, rate, capacity):
     return training.Batch(jax.random.permutation(key, size)[:capacity], jnp.arange(capacity) < count, jnp.zeros((), bool))
 
 
+def less_noise(privacy, *sizes, true=training.make_plan, **settings):
+    plan = true(privacy, *sizes, **settings)
+    return dataclasses.replace(plan, noise_multipliers=tuple(noise * (1 - 1e-6) for noise in plan.noise_multipliers))
+
+
+def half_the_noise(key, total, *, true=step.private_mean, noise_multiplier, **settings):
+    return true(key, total, noise_multiplier=noise_multiplier / 2, **settings)
+
+
+def not_written(self, until):
+    self.reserved = until
+
+
 SLIPS = {
     "NaN for zero": ("clipped_sum", zeros_for_infinities, test_clipping.check_non_finite),
     "the mean": ("clipped_sum", mean_for_sum, test_clipping.check_free),
@@ -61,6 +77,8 @@ SLIPS = {
     "noise not divided": ("private_mean", noise_per_batch, test_noise.check_mean),
     "the same noise in every step": ("add_noise", same_noise, test_noise.check_transformation),
     "samples of fixed size": ("poisson_sample", fixed_size, test_sampling.check_frequencies),
+    "a little less noise": ("make_plan", less_noise, test_plan.check_solved),
+    "the last reservation not read": ("spent", lambda path, true=training.spent: (true(path)[0], 0), test_ledger.check_reserve),
     "one step for all": ("capacity", lambda size, rate, steps=1, failure=1e-12, true=training.capacity:
                          true(size, rate, 1, failure), test_sampling.check_capacity),
 }
@@ -71,6 +89,15 @@ SLIPS = {
 def test_slip_is_seen(name, monkeypatch):
     attribute, wrong, check = SLIPS[name]
     check_is_red(monkeypatch, training, attribute, wrong, check)
+
+
+@pytest.mark.slow
+def test_half_the_noise_of_a_training_is_seen(monkeypatch):
+    check_is_red(monkeypatch, step, "private_mean", half_the_noise, test_trainer.check_released)
+
+
+def test_an_unwritten_reservation_is_seen(monkeypatch):
+    check_is_red(monkeypatch, training.Ledger, "reserve", not_written, test_ledger.check_reserve)
 
 
 def test_every_public_name_has_a_slip():

@@ -1,0 +1,216 @@
+"""`jaxpriv train`: from a configuration to a run folder with ledger, model, audit and certificate."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+
+from jaxpriv import auditing, datasets
+from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.report.table import rounded_up
+from jaxpriv.report.training import training_certificate, write_pages
+from jaxpriv.training.models import make_model
+from jaxpriv.training.plan import Privacy, steps_of
+from jaxpriv.training.trainer import DPTrainer, differences, unspent
+
+_MODEL_KEY = 0  # of the initial weights, which tell nothing of the data
+
+
+def loaded(config):
+    """(data set, number of classes). Raises: ValueError for data that no model can be trained on."""
+    name, folder = config["data"]["name"], config["data"]["folder"]
+    loader = getattr(datasets, name)
+    if name in ("digits", "diabetes"):
+        if folder is not None:
+            raise ValueError(f"folder = {folder!r} does not go with {name}, which comes with scikit-learn")
+        return checked_data(loader())
+    if folder is None:
+        raise ValueError(f"folder is missing in [data]: where the files of {name} are")
+    return checked_data(loader(folder))
+
+
+def checked_data(data):
+    """(data, number of classes), or one clear error: no records, one class, labels out of range, numbers that are not finite."""
+    for part, x, y in (("training", data.x, data.y), ("test", data.test_x, data.test_y)):
+        if len(x) == 0:
+            raise ValueError(f"the {part} data have no records")
+        if len(x) != len(y):
+            raise ValueError(f"the {part} data have {len(x)} records and {len(y)} labels")
+        if not np.isfinite(x).all():
+            worst = int(np.argmax(~np.isfinite(x.reshape(len(x), -1)).all(1)))
+            raise ValueError(f"the {part} data are not finite in record {worst}")
+    classes = int(data.y.max()) + 1
+    for part, y in (("training", data.y), ("test", data.test_y)):
+        odd = y[(y < 0) | (y >= classes)]
+        if len(odd):
+            raise ValueError(f"the {part} data have the label {int(odd[0])}, outside 0 ... {classes - 1}")
+    if len(np.unique(data.y)) < 2:
+        raise ValueError(f"the training data have one class, {int(data.y[0])}; accepted: at least two")
+    return data, classes
+
+
+class Job:
+    """A training that a configuration describes: data, model, trainer and plan. Raises: ValueError for what can't be done."""
+
+    def __init__(self, config):
+        self.config = config
+        self.data, self.classes = loaded(config)
+        privacy = config["privacy"]
+        names = ("epsilon", "delta", "mu", "advantage", "fpr", "tpr", "threat_model")
+        self.privacy = Privacy(**{name: privacy[name] for name in names})
+        # the weights to start from tell nothing of the data: the same for all runs
+        self.model = make_model(config["model"]["name"], self.data.x.shape[1:], self.classes, config["model"]["width"],
+                                jax.random.key(_MODEL_KEY))
+        self.canaries = self._canaries()
+        self.records = len(self.data.x) + (0 if isinstance(self.canaries, int) else len(self.canaries["x"]))
+        steps = privacy["steps"]
+        if privacy["epochs"] is not None:
+            if steps is not None:
+                raise ValueError("give epochs or steps in [privacy], not both")
+            if privacy["batch_size"] is None or not privacy["epochs"] > 0:
+                raise ValueError(f"epochs = {privacy['epochs']} with batch_size = {privacy['batch_size']} in [privacy]; "
+                                 "accepted: (0, inf), with a batch size")
+            steps = steps_of(self.records, privacy["batch_size"], privacy["epochs"])
+        if privacy["batch_size"] is not None and not 0 < privacy["batch_size"] <= self.records:
+            raise ValueError(f"batch_size = {privacy['batch_size']:g} is outside its range (0, {self.records} records]")
+        optimizer = {"sgd": lambda s: optax.sgd(s["learning_rate"], momentum=s["momentum"] or None),
+                     "adam": lambda s: optax.adam(s["learning_rate"])}[config["optimizer"]["name"]](config["optimizer"])
+        self.trainer = DPTrainer(
+            example_loss, self.model, optimizer, self.privacy, batch_size=privacy["batch_size"], steps=steps,
+            noise_multiplier=privacy["noise_multiplier"], clip_norm=privacy["clip_norm"],
+            schedule=_spread(privacy["noise_schedule"], steps), microbatch=config["run"]["microbatch"])
+        if isinstance(self.canaries, int) and self.canaries > self.trainer.dim:
+            raise ValueError(f"canaries = {self.canaries} in [audit] is outside its range 0 ... {self.trainer.dim} parameters")
+        self.plan = self._in_reach()
+
+    def _canaries(self):
+        """A number of Dirac canaries, or records made of every k-th of the data with another label, or blank."""
+        count, kind = self.config["audit"]["canaries"], self.config["audit"]["kind"]
+        if kind == "dirac" or count == 0:
+            return count
+        if count > len(self.data.x):
+            raise ValueError(f"canaries = {count} in [audit] is outside its range 0 ... {len(self.data.x)} records")
+        some = np.linspace(0, len(self.data.x), count, endpoint=False).astype(int)
+        x, y = self.data.x[some], self.data.y[some]
+        other = ((y + 1 + np.arange(count) % (self.classes - 1)) % self.classes).astype(y.dtype)
+        return {"x": x, "y": other} if kind == "mislabelled" else {"x": np.zeros_like(x), "y": y}
+
+    def _in_reach(self):
+        """The plan; ValueError where its noise is longer than all gradients together can be, with the nearest target."""
+        plan = self.trainer.plan(self.records)
+        buried = burial(plan)
+        if buried <= 1:
+            return plan
+        noise = max(plan.noise_multipliers)
+        within = dataclasses.replace(plan, noise_multipliers=tuple(each / buried for each in plan.noise_multipliers))
+        nearest = CertifiedProfile(within.curve()).epsilon(plan.delta)[1]
+        raise ValueError(
+            f"{self.privacy} over {plan.steps} steps of {plan.batch_size:g} records needs a noise multiplier >= {noise:.4g}: all "
+            f"noise together is then {buried:.3g} times as long as all clipped gradients together can be, so accuracy will be "
+            f"near chance ({1 / self.classes:.0%}); nearest in reach: noise multiplier {noise / buried:.4g}, worst case "
+            f"epsilon = {rounded_up(nearest)} at delta = {plan.delta:g}; or larger batches, a smaller model")
+
+    def spending(self):
+        """What the run would spend, in words and numbers."""
+        plan, profile = self.plan, CertifiedProfile(self.plan.curve())
+        low, high = profile.epsilon(plan.delta)
+        return {"mechanism": plan.describe(), "target": str(self.privacy),
+                "worst case": f"epsilon in [{low:.6g}, {rounded_up(high, 6)}] at delta = {plan.delta:g}",
+                "advantage": f"<= {rounded_up(profile.advantage())}",
+                "noise": f"{burial(plan):.3g} of the longest possible sum of all clipped gradients"}
+
+    def evaluate(self, model):
+        logits = _logits(model, self.data.test_x)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, self.data.test_y)
+        return {"test_accuracy": float(np.mean(np.argmax(logits, -1) == self.data.test_y)), "test_loss": float(np.mean(losses))}
+
+    def run(self, folder, resume, progress):
+        """Train, audit, write everything. Returns the certificate."""
+        folder, run = Path(folder), self.config["run"]
+        if not resume:
+            claim(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
+        trained = self.trainer.fit(
+            {"x": self.data.x, "y": self.data.y}, plan=self.plan, seed=run["seed"], folder=folder, resume=resume,
+            evaluate=self.evaluate, evaluate_every=run["evaluate_every"], checkpoint_every=run["checkpoint_every"],
+            canaries=self.canaries, record_releases=run["record_releases"], diagnostics=run["diagnostics"], progress=progress,
+            settings=self.config)
+        audit = self._audit(trained, folder)
+        certificate, profiles = training_certificate(trained, self.privacy, audit, self.config)
+        write_pages(certificate, profiles, trained.history, folder)
+        return certificate
+
+    def _audit(self, trained, folder):
+        """What the canaries prove, or None without them."""
+        settings = self.config["audit"]
+        members = trained.canary_members
+        if not len(members) or members.all() or not members.any():
+            return None
+        if isinstance(self.canaries, int):
+            scores = trained.canary_scores
+        else:
+            scores = _losses(self.model, self.canaries) - _losses(trained.model, self.canaries)
+        np.savez(folder / "canaries.npz", score=scores, member=members)
+        found = auditing.one_run(scores, members, trained.plan.delta, confidence=settings["confidence"])
+        return {"canaries": len(members), "kind": settings["kind"], "confidence": settings["confidence"],
+                "epsilon_lower": found.epsilon, "guesses": found.guesses, "correct": found.correct,
+                "violated": bool(found.epsilon > trained.epsilon)}
+
+
+def burial(plan):
+    """The expected length of all noise of a training together over the largest length of all its gradients together.
+
+    Steps of n expected records add up to sum_t n clip_norm at most, their noise to clip_norm (d sum_t sigma_t^2)^1/2.
+    """
+    noise = np.sqrt(plan.dim * np.sum(np.square(plan.noise_multipliers)))
+    return float(noise / (plan.batch_size * plan.steps))
+
+
+def example_loss(model, example, key):
+    """Cross-entropy of one example."""
+    del key
+    return optax.softmax_cross_entropy_with_integer_labels(model(example["x"]), example["y"])
+
+
+@jax.jit
+def _logits(model, x):
+    return model(x)
+
+
+def _losses(model, records):
+    return np.asarray(optax.softmax_cross_entropy_with_integer_labels(_logits(model, records["x"]), records["y"]))
+
+
+def _spread(factors, steps):
+    """A few factors over all steps, each for an equal share of them."""
+    if factors is None:
+        return None
+    if steps is None:
+        raise ValueError("noise_schedule in [privacy] goes with epochs or steps")
+    return np.asarray(factors, float)[np.arange(steps) * len(factors) // steps]
+
+
+def claim(folder):
+    """Refuse a folder that holds anything but a start that was cut off before anything was spent."""
+    begun = {path.name for path in folder.glob("*")} - {"config.json", "keys.json", "ledger.jsonl"}
+    if begun or not unspent(folder):
+        raise ValueError(f"{folder} is not empty: --resume the run in it, or choose another folder with --out")
+
+
+def check_same(folder, config):
+    """Refuse to go on with a changed configuration, with the difference."""
+    try:
+        before = json.loads((Path(folder) / "config.json").read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{folder} has no run: start it without --resume") from None
+    except ValueError:
+        raise ValueError(f"{Path(folder) / 'config.json'} is broken") from None
+    if unspent(folder):
+        raise ValueError(f"{folder} has a run that counted nothing yet: start it without --resume")
+    changes = differences(before, json.loads(json.dumps(config)))
+    if changes:
+        raise ValueError(f"{folder} is the run of another configuration: {'; '.join(changes)}")

@@ -1,0 +1,161 @@
+"""The certificate of a training: every threat model beside the worst case, what an audit measured, in JSON and as a page."""
+
+import base64
+import html
+import io
+import json
+import math
+import os
+from pathlib import Path
+
+from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
+from jaxpriv.report.plots import draw_training
+from jaxpriv.report.table import rounded_down, rounded_up
+from jaxpriv.training.plan import ASSUMPTIONS
+
+_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}  # the relaxed curve takes a second for each evaluation
+_NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership (approximation)"}
+NOT_PRIVATE = ("NOT PRIVATE: the noise came from a seed, which others can guess and then take the noise off. This certificate "
+               "says what the same run without a seed would guarantee.")
+FURTHER = (
+    "Only the worst case is a differential privacy guarantee. It covers the model, every release on the way to it and the "
+    "ledger; not the settings, if they were chosen by looking at the data, and not the data set's size.",
+    "Numbers on held-out records are computed on those records, which no guarantee covers. Diagnostics, where they were "
+    "written, and canaries.npz are not private.",
+    "Noise comes from JAX's Threefry generator with 64 bits of key, in floating point (Mironov 2012): the guarantee is "
+    "computational and up to its rounding.",
+)
+
+
+def training_certificate(trained, privacy, audit, settings):
+    """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`, the worst case first.
+
+    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr are upper bounds after every step that may have been released.
+    """
+    plan = trained.plan
+    profiles = [(_NAMES[model], CertifiedProfile(plan.curve(model, trained.spent), precision))
+                for model, precision in _PRECISION.items()]
+    mus = [float(plan.curve(model, trained.spent).gdp_mu()) for model in _PRECISION]
+    found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
+    # who knows less sees no more than the worst case; the approximation behind a membership curve may say otherwise
+    rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
+            for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
+    certificate = {
+        "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta, "target": str(privacy),
+        "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
+        "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
+        "held_out": trained.history[-1] if trained.history else {},
+        "assumptions": [*([] if trained.private else [NOT_PRIVATE]), *FURTHER], "settings": settings,
+    }
+    return certificate, profiles
+
+
+def _numbers(profile, mu, delta):
+    low, high = profile.epsilon(delta)
+    return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None, "gdp_mu": mu,
+            "advantage": profile.advantage(), "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
+
+
+def _least(numbers, worst):
+    return {name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value} if isinstance(value, dict)
+            else min((v for v in (value, worst[name]) if v is not None), default=None) for name, value in numbers.items()}
+
+
+def write_pages(certificate, profiles, history, folder):
+    """certificate.json and certificate.html, each whole or not there; the page needs no other file."""
+    picture = io.BytesIO()
+    draw_training(profiles, history, certificate["delta"], certificate["audit"], picture)
+    _replace(Path(folder) / "certificate.json", json.dumps(certificate, indent=2) + "\n")
+    _replace(Path(folder) / "certificate.html", page(certificate, base64.b64encode(picture.getvalue()).decode()))
+
+
+def _replace(path, text):
+    fresh = path.with_suffix(path.suffix + ".new")
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, path)
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 62rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.lead { font-size: 1.15rem; } .warning { background: #fdecea; border-left: 4px solid #c0392b; padding: .6rem 1rem; }
+table { border-collapse: collapse; width: 100%; margin: .8rem 0; } th, td { padding: .45rem .7rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #1c2430; vertical-align: bottom; }
+tbody tr { border-bottom: 1px solid #d8dde4; } tbody tr.guarantee { font-weight: 600; }
+img { width: 100%; height: auto; } ul { padding-left: 1.2rem; } .small { color: #566173; font-size: .9rem; }
+dt { font-weight: 600; margin-top: .5rem; } dd { margin-left: 0; }
+"""
+
+
+def page(certificate, picture):
+    """The certificate as one HTML page; `picture`: a PNG in base64."""
+    rows, audit, delta = certificate["adversaries"], certificate["audit"], f"{certificate['delta']:g}"
+    rates = list(rows[0]["tpr_at_fpr"])
+    head = "".join(f"<th>{name}</th>" for name in
+                   ("adversary", f"ε at δ = {delta}", "μ (GDP)", "advantage", *(f"TPR at FPR {rate}" for rate in rates)))
+    body = "".join(_row(row, number == 0) for number, row in enumerate(rows))
+    warning = "" if certificate["private"] else f'<p class="warning">{html.escape(NOT_PRIVATE)}</p>'
+    facts = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in (
+        ("Mechanism", certificate["description"]), ("Adjacency", certificate["adjacency"]), ("Sampling", certificate["sampling"]),
+        ("Target", certificate["target"]),
+        ("Ledger", f"{certificate['steps_counted']} steps counted, {certificate['steps_run']} run"),
+        ("Held-out records", _told(certificate["held_out"])), ("Audit", audit_sentence(audit, certificate))))
+    assumed = "".join(f"<li><b>{row['adversary']}</b>: {html.escape(row['assumption'])}</li>" for row in rows)
+    further = "".join(f"<li>{html.escape(text)}</li>" for text in certificate["assumptions"])
+    settings = html.escape(json.dumps(certificate["settings"], indent=2))
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Privacy certificate</title><style>{_STYLE}</style></head><body>
+<h1>Privacy certificate</h1>
+<p class="lead">This training is (ε, δ)-differentially private with ε ≤ {_number(rows[0]['epsilon'])} at δ = {delta}, for adding
+or removing one record.</p>{warning}
+<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
+<p class="small">ε: certified brackets, rounded outward; else upper bounds, rounded up. α is the type I error (false positive
+rate), β the type II error.</p>
+<img alt="trade-off curves, privacy profiles and epsilon over the steps" src="data:image/png;base64,{picture}">
+<h2>What was run</h2><dl>{facts}</dl>
+<h2>Adversaries</h2><ul>{assumed}</ul>
+<h2>What is assumed</h2><ul>{further}</ul>
+<h2>Settings</h2><pre class="small">{settings}</pre>
+</body></html>
+"""
+
+
+def audit_sentence(audit, certificate):
+    """What the canaries of the run prove, in one sentence."""
+    if audit is None:
+        return "none: no canaries were planted"
+    said = "VIOLATED: more than the worst case allows" if audit["violated"] else "not refuted"
+    return (f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} guesses right: ε ≥ "
+            f"{rounded_down(audit['epsilon_lower'])} at δ = {certificate['delta']:g} with {audit['confidence']:.0%} confidence; "
+            f"the claim ε ≤ {_number(certificate['adversaries'][0]['epsilon'])} is {said}")
+
+
+def _row(row, guarantee):
+    bracket = f"[{rounded_down(row['epsilon_lower'])}, {_number(row['epsilon'])}]"
+    cells = [row["adversary"], bracket, *map(_number, (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()))]
+    return f'<tr{" class=guarantee" * guarantee}>' + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _number(value):
+    return "∞" if value is None else rounded_up(value)
+
+
+def _told(numbers):
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()
+                     if name not in ("step", "epsilon", "stop")) or "no evaluation"
+
+
+def render_training(certificate):
+    """The certificate as something `rich` prints."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from jaxpriv.report.table import render
+
+    rows = [{**row, "epsilon": math.inf if row["epsilon"] is None else row["epsilon"]} for row in certificate["adversaries"]]
+    warning = [] if certificate["private"] else [Text(NOT_PRIVATE, style="bold red")]
+    table = render({**certificate, "adversaries": rows})
+    return Group(*warning, table, Text(f"Held-out records: {_told(certificate['held_out'])}."),
+                 Text(f"Audit: {audit_sentence(certificate['audit'], certificate)}."))

@@ -1,0 +1,308 @@
+"""What a training may spend and how: a target against a threat model, solved for the noise, the batch or the steps."""
+
+import contextlib
+import dataclasses
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv import membership, relaxed, worst_case
+from jaxpriv._checks import AT_LEAST_ONE, POSITIVE, check_number
+from jaxpriv.accounting import compose
+from jaxpriv.accounting.calibrate import calibrate, target_of
+
+THREAT_MODELS = ("worst_case", "relaxed", "membership")
+ASSUMPTIONS = {
+    "worst_case": worst_case.ASSUMPTION,
+    "relaxed": "The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step by step, "
+               "and does not add releases up.",
+    "membership": membership.ASSUMPTION + " The gradients are taken as normal, typical and of a covariance as clipping leaves "
+                  "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1).",
+}
+ADJACENCY = "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
+_STAGES = 8
+_KINDS = 32  # each is traced and compiled on its own
+_LEAST_BATCH = 1.001  # to hide among nobody is no membership game
+NOISES = tuple(2.0**k for k in range(-4, 13))
+
+
+def poisson(rate):
+    """The sampling, in words."""
+    return f"Poisson: every record takes part in a step with probability {rate:g}, independently"
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """A privacy target: one of (epsilon, delta), mu, advantage or (fpr, tpr), against one threat model.
+
+    Attributes:
+        epsilon: in [0, inf), with delta. mu: in [0, inf). advantage, fpr, tpr: in [0, 1]. As `jaxpriv.calibrate` takes them.
+        delta: in (0, 1): of the target, and of every epsilon that is reported.
+        threat_model: "worst_case" (differential privacy), "relaxed" or "membership"; the worst case is always computed beside it.
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    mu: float | None = None
+    advantage: float | None = None
+    fpr: float | None = None
+    tpr: float | None = None
+    threat_model: str = "worst_case"
+
+    def __post_init__(self):
+        if self.threat_model not in THREAT_MODELS:
+            raise ValueError(f"threat_model = {self.threat_model!r}; accepted: {', '.join(THREAT_MODELS)}")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta = {self.delta} is outside its range (0, 1)")
+        given = [name for name in ("epsilon", "mu", "advantage", "fpr", "tpr") if getattr(self, name) is not None]
+        if given not in (["epsilon"], ["mu"], ["advantage"], ["fpr", "tpr"]):
+            raise ValueError(f"give one target: epsilon, mu, advantage, or fpr and tpr; got {', '.join(given) or 'none'}")
+        for name in given:
+            high = math.inf if name in ("epsilon", "mu") else 1.0
+            if not 0 <= getattr(self, name) <= high or math.isinf(getattr(self, name)):
+                raise ValueError(f"{name} = {getattr(self, name)} is outside its range [0, {'inf)' if high > 1 else '1]'}")
+
+    @property
+    def target(self):
+        """As keywords of `calibrate`."""
+        names = ("epsilon", "mu", "advantage", "fpr", "tpr")
+        found = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return found | ({"delta": self.delta} if "epsilon" in found else {})
+
+    def __str__(self):
+        said = ", ".join(f"{name} = {value:g}" for name, value in self.target.items())
+        return f"{said} ({self.threat_model.replace('_', ' ')})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps of DP-SGD: Gaussian noise on sums of clipped gradients over Poisson samples.
+
+    Attributes:
+        dataset_size: number of records, which is taken as known; in 1, 2, 3, ...
+        batch_size: expected number of records in a batch, in (0, dataset_size].
+        noise_multipliers: noise standard deviation over the clipping norm of each step, in (0, inf), at most 32 different ones.
+        dim: number of parameters; matters to the relaxed and the membership adversary.
+        delta: in (0, 1), of every epsilon that is reported.
+    """
+
+    dataset_size: int
+    batch_size: float
+    noise_multipliers: tuple
+    dim: int
+    delta: float = 1e-5
+
+    def __post_init__(self):
+        if self.dataset_size < 1:
+            raise ValueError(f"dataset_size = {self.dataset_size} is outside its range 1, 2, 3, ...")
+        check_number("batch_size", self.batch_size, POSITIVE)
+        if self.batch_size > self.dataset_size:
+            raise ValueError(f"batch_size = {self.batch_size:g} is outside its range (0, dataset_size = {self.dataset_size}]")
+        check_number("noise_multipliers", np.asarray(self.noise_multipliers, float), POSITIVE)
+        check_number("steps", len(self.noise_multipliers), AT_LEAST_ONE)
+        if len(set(self.noise_multipliers)) > _KINDS:
+            raise ValueError(f"noise_multipliers has {len(set(self.noise_multipliers))} different values; accepted: at most "
+                             f"{_KINDS}, each for several steps")
+
+    @property
+    def steps(self):
+        return len(self.noise_multipliers)
+
+    @property
+    def sampling_rate(self):
+        return self.batch_size / self.dataset_size
+
+    def curve(self, threat_model="worst_case", steps=None):
+        """The curve of both directions after the first `steps` steps, which may be traced; all of them unless given.
+
+        Guarantee: exact for the worst case. The other threat models give no differential privacy guarantee.
+        """
+        return _CURVES[threat_model](self, self._parts(self.steps if steps is None else steps)).symmetric()
+
+    def _parts(self, steps):
+        """[(noise multiplier, how many of the first `steps` steps have it)]."""
+        noises, kinds = np.unique(np.asarray(self.noise_multipliers, float), return_inverse=True)
+        if len(noises) == 1:
+            return [(float(noises[0]), steps * 1.0)]
+        counts = np.concatenate([np.zeros((1, len(noises))), np.cumsum(np.eye(len(noises))[kinds], 0)])
+        now = counts[steps] if isinstance(steps, (int, np.integer)) else jnp.asarray(counts)[steps]
+        return [(float(noise), now[i]) for i, noise in enumerate(noises)]
+
+    def epsilon(self, steps):
+        """The worst case's epsilon at delta after `steps` steps, which may be traced: an estimate, to rounding, in float32."""
+        with jax.enable_x64(True):
+            steps = jnp.asarray(steps)
+            found = self.curve("worst_case", jnp.asarray(steps, jnp.float64) if self._constant else steps).epsilon(self.delta)
+            return jnp.asarray(found).astype(jnp.float32)
+
+    @property
+    def _constant(self):
+        return len(set(self.noise_multipliers)) == 1
+
+    # what a certificate says of it
+    @property
+    def adjacency(self):
+        return ADJACENCY
+
+    @property
+    def sampling(self):
+        return poisson(self.sampling_rate)
+
+    def settings(self):
+        """In numbers."""
+        noises = self.noise_multipliers[0] if self._constant else list(self.noise_multipliers)
+        return {"dataset_size": self.dataset_size, "batch_size": self.batch_size, "sampling_rate": self.sampling_rate,
+                "steps": self.steps, "noise_multiplier": noises, "dim": self.dim}
+
+    def describe(self):
+        """In one sentence."""
+        low, high = min(self.noise_multipliers), max(self.noise_multipliers)
+        noise = f"noise multiplier {low:.8g}" if low == high else f"noise multipliers from {low:.8g} to {high:.8g}"
+        return (f"DP-SGD: {self.steps} step{'s' * (self.steps > 1)}, {noise}, {self.dataset_size} records, expected batch size "
+                f"{self.batch_size:g}, {self.dim} parameters.")
+
+    def adversaries(self, threat_model="relaxed"):
+        """[(name, assumption, curve)], the worst case first, then those asked for."""
+        models = dict.fromkeys(("worst_case", threat_model))
+        names = {"worst_case": "worst case", "relaxed": f"relaxed, dim {self.dim}", "membership": f"membership, dim {self.dim}"}
+        return [(names[model], ASSUMPTIONS[model], self.curve(model)) for model in models]
+
+    def stages(self):
+        """Steps on the way, denser at the start, where epsilon rises fastest; the last one at the end."""
+        return sorted({max(math.ceil(self.steps * (k / _STAGES) ** 2), 1) for k in range(1, _STAGES + 1)})
+
+
+def _worst_case(plan, parts):
+    return compose(*(worst_case.subsampled_gaussian(noise, plan.sampling_rate, count) for noise, count in parts))
+
+
+def _relaxed(plan, parts):
+    return compose(*(relaxed.subsampled_gaussian(noise, plan.sampling_rate, count, float(plan.dim)) for noise, count in parts))
+
+
+def _membership(plan, parts):
+    """Squares of mu add up over the kinds of steps; a step tells no more than differential privacy lets it."""
+    n, d, square = plan.batch_size, float(plan.dim), 0.0
+    for noise, count in parts:
+        mu = jnp.minimum(membership.gdp_mu_step(d, n, d, noise_std=noise / n, clip_norm=1.0), 1 / noise)
+        square = square + membership.sgd(mu, n, plan.dataset_size, count).gdp_mu() ** 2
+    return worst_case.gaussian(jnp.sqrt(square))
+
+
+_CURVES = {"worst_case": _worst_case, "relaxed": _relaxed, "membership": _membership}
+
+
+def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_multiplier=None, schedule=None):
+    """The plan that just meets a target: one of batch size, steps and noise multiplier may be left out, and is solved for.
+
+    With all three given the training stops at the budget: `steps` becomes the largest number, at most that, which keeps it.
+
+    Args:
+        privacy: a `Privacy`. dataset_size: number of records. dim: number of parameters.
+        batch_size: expected, in (0, dataset_size]. steps: in 1, 2, 3, ... noise_multiplier: in (0, inf).
+        schedule: `Float[Array, "steps"]` in (0, inf), factors of the noise multiplier for each step; all 1 unless given.
+
+    Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its upper bound.
+    Raises: ValueError for values outside their range and for targets out of reach, with the nearest that is not.
+
+        >>> plan = make_plan(Privacy(mu=0.5, threat_model="membership"), 10_000, dim=1000, batch_size=100, steps=100)
+        >>> bool(plan.curve("membership").gdp_mu() <= 0.5), bool(plan.curve("worst_case").gdp_mu() > 0.5)
+        (True, True)
+    """
+    missing = [name for name, value in (("batch_size", batch_size), ("steps", steps), ("noise_multiplier", noise_multiplier))
+               if value is None]
+    if len(missing) > 1:
+        raise ValueError(f"{' and '.join(missing)} are missing: leave out one at most, which is then solved for")
+    if steps is not None and not (steps >= 1 and int(steps) == steps):
+        raise ValueError(f"steps = {steps} is outside its range 1, 2, 3, ...")
+    factors = None if schedule is None else np.asarray(schedule, float)
+    if factors is not None and (steps is None or factors.shape != (steps,)):
+        raise ValueError(f"schedule has shape {factors.shape} for steps = {steps}; accepted: one factor for each step")
+    factors = np.ones(1) if factors is None else factors
+
+    def planned(batch, count, noise):
+        each = factors if len(factors) > 1 else np.repeat(factors, int(count))
+        return Plan(int(dataset_size), float(batch), tuple((each * noise).tolist()), int(dim), privacy.delta)
+
+    # what is given is checked before anything is solved
+    planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,
+            1.0 if noise_multiplier is None else noise_multiplier)
+    if missing == ["noise_multiplier"]:
+        return planned(batch_size, steps, _noise(lambda noise: planned(batch_size, steps, noise), privacy))
+    if missing == ["batch_size"]:
+        return planned(_batch(lambda batch: planned(batch, steps, noise_multiplier), privacy, dataset_size), steps,
+                       noise_multiplier)
+    return planned(batch_size, _steps(planned(batch_size, steps or 1, noise_multiplier), privacy, steps), noise_multiplier)
+
+
+def holds(plan, privacy):
+    """Whether an upper bound meets the target: that of the target's threat model, or of the worst case, which bounds it."""
+    target = target_of(**privacy.target)
+    with jax.enable_x64(True):
+        return any(bool(np.all(target.holds(plan.curve(model)))) for model in dict.fromkeys((privacy.threat_model, "worst_case")))
+
+
+def _noise(planned, privacy):
+    """The least noise that meets the target, by its own threat model or already by the worst case, which bounds all others."""
+    if privacy.threat_model == "worst_case":
+        return _least_noise(planned, privacy)
+    worst = dataclasses.replace(privacy, threat_model="worst_case")
+    found = []
+    for each in (privacy, worst):
+        with contextlib.suppress(ValueError):
+            found.append(_least_noise(planned, each))
+    return min(found) if found else _least_noise(planned, worst)
+
+
+def _least_noise(planned, privacy):
+    # upwards step by step: far above the answer delta is so small that its bracket says little
+    noise = next((noise for noise in NOISES if holds(planned(noise), privacy)), None)
+    if noise is None:
+        raise ValueError(f"{privacy} needs a noise multiplier above {NOISES[-1]:g}; accepted: a weaker target, fewer steps, a "
+                         "smaller batch")
+    if noise == NOISES[0]:
+        raise ValueError(f"{privacy} is met by a noise multiplier below {noise:g}, where accounting says nothing of use; "
+                         "accepted: a stronger target, or a noise_multiplier")
+    return calibrate(lambda value: planned(value).curve(privacy.threat_model), **privacy.target, bracket=(noise / 2, noise))
+
+
+def _batch(planned, privacy, dataset_size):
+    smallest = planned(_LEAST_BATCH)
+    if not holds(smallest, privacy):
+        raise ValueError(f"{privacy} fails even for batches of one record at {smallest.describe()}")
+    if holds(planned(dataset_size), privacy):
+        return float(dataset_size)
+    return calibrate(lambda batch: planned(batch).curve(privacy.threat_model), **privacy.target,
+                     bracket=(_LEAST_BATCH, dataset_size))
+
+
+def _steps(plan, privacy, most):
+    """The largest number of steps, at most `most`, that keeps the target."""
+
+    def first(count):
+        noises = plan.noise_multipliers[:count] if most is not None else plan.noise_multipliers * count
+        return dataclasses.replace(plan, noise_multipliers=noises)
+
+    if most is not None and holds(plan, privacy):
+        return most
+    if not holds(first(1), privacy):
+        raise ValueError(f"{privacy} fails after a single step with {first(1).describe()}")
+    low, high = 1, 2
+    while (most is None or high < most) and holds(first(high), privacy):
+        low, high = high, 2 * high
+        if high > 2**20:
+            raise ValueError(f"{privacy} holds for more than {low} steps; give steps")
+    high = high if most is None else min(high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(first(middle), privacy) else (low, middle)
+    return low
+
+
+def steps_of(dataset_size, batch_size, epochs):
+    """ceil(epochs dataset_size/batch_size), of the numbers as they were written: 1.1 epochs of 100 batches are 110 steps."""
+    return math.ceil(Fraction(str(epochs)) * Fraction(str(dataset_size)) / Fraction(str(batch_size)))

@@ -1,0 +1,436 @@
+"""DP-SGD for Flax models from a privacy target to trained parameters, with a ledger that cannot under-count."""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from jaxpriv._checks import POSITIVE, check_number
+from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.checkpoints import Checkpoints
+from jaxpriv.training.keys import Keys, fresh_keys, key_of, read_keys, write_keys
+from jaxpriv.training.ledger import Ledger
+from jaxpriv.training.plan import Plan, Privacy, make_plan, steps_of
+from jaxpriv.training.progress import Progress
+from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, physical_batch
+
+_VERSION = 1
+_EPSILONS = 50  # times that a training asks for epsilon
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What `DPTrainer.fit` returns.
+
+    model: the trained model, of the kind that was given. plan: what was planned; `steps` of it were run, `spent` of it count.
+    epsilon: of the worst case at plan.delta after `spent` steps, certified. history: evaluations, with steps and epsilon.
+    private: False where noise came from a seed. canary_members: which candidates were in the data, with canary_scores (of Dirac
+    canaries) for `auditing.one_run`.
+    releases: `Float[numpy.ndarray, "steps dim"]`, where they were recorded; else None.
+    """
+
+    model: Any
+    plan: Plan
+    steps: int
+    spent: int
+    epsilon: float
+    history: list
+    private: bool
+    canary_scores: np.ndarray
+    canary_members: np.ndarray
+    releases: np.ndarray | None
+
+
+class _Planted(NamedTuple):
+    """Canaries: which candidates are in the data, and the places of the Dirac canaries' entries."""
+
+    members: np.ndarray
+    places: np.ndarray
+
+
+class _Told(NamedTuple):
+    """What a run tells and keeps, and how often."""
+
+    evaluate: Callable | None
+    evaluate_every: int
+    checkpoint_every: int
+    record: bool
+    diagnostics: bool
+
+
+class DPTrainer:
+    """Differentially private training of a Flax NNX module, of Linen parameters, or of any pytree of parameters.
+
+    Args:
+        loss: (model, example, key) -> scalar, for one example without a batch axis; the model is of the kind given.
+        model: an NNX module, or the parameters of a Linen module or plain function. What is not an `nnx.Param` stays as it is;
+            layers that mix examples (batch normalisation) have no per-example gradients and are refused.
+        optimizer: an optax optimiser.
+        privacy: a `Privacy`: the target and whom it is meant for.
+        batch_size: expected number of records in a batch. epochs or steps: how long. noise_multiplier: see `make_plan`: one of
+            the three may be left out and is solved for; usually the noise.
+        clip_norm: in (0, inf). per_layer: clip every array of the parameters on its own, as `clipped_sum`.
+        schedule: factors of the noise multiplier, one for each step.
+        microbatch: rows of a device whose gradients are in memory at once; all unless given.
+        mesh: of devices with one axis "data"; all devices unless given.
+
+    Raises: ValueError for values outside their range, before anything is computed.
+
+        >>> import jax, jax.numpy as jnp, numpy as np, optax
+        >>> random = np.random.default_rng(0)
+        >>> x = random.normal(size=(1000, 5)).astype(np.float32)
+        >>> data = {"x": x, "y": (x[:, 0] > 0).astype(np.float32)}
+        >>> def loss(w, example, key):
+        ...     return optax.sigmoid_binary_cross_entropy(w @ example["x"], example["y"])
+        >>> trainer = DPTrainer(loss, jnp.zeros(5), optax.sgd(1.0), Privacy(mu=1.0, threat_model="membership"), batch_size=100,
+        ...                     epochs=1)
+        >>> trained = trainer.fit(data, seed=0)
+        >>> trained.steps, trained.private, bool(np.mean((x @ trained.model > 0) == data["y"]) > 0.8)
+        (10, False, True)
+    """
+
+    def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None, noise_multiplier=None,
+                 clip_norm=1.0, per_layer=False, schedule=None, microbatch=None, mesh=None):
+        check_number("clip_norm", clip_norm, POSITIVE)
+        if not isinstance(privacy, Privacy):
+            raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
+        if epochs is not None and steps is not None:
+            raise ValueError("give epochs or steps, not both")
+        if epochs is not None and (batch_size is None or not epochs > 0):
+            raise ValueError(f"epochs = {epochs} with batch_size = {batch_size}; accepted: (0, inf), with a batch size")
+        if microbatch is not None and not (microbatch >= 1 and int(microbatch) == microbatch):
+            raise ValueError(f"microbatch = {microbatch} is outside its range 1, 2, 3, ...")
+        self.parameters, self._merged = taken_apart(model)
+        _refuse_batch_statistics(model)
+        self.dim = sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+        if not self.dim:
+            raise ValueError("model has no parameters")
+        self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
+        self._settings = {"batch_size": batch_size, "steps": steps, "noise_multiplier": noise_multiplier, "schedule": schedule}
+        self._epochs, self.clip_norm, self._per_layer, self._microbatch = epochs, float(clip_norm), per_layer, microbatch
+        self.mesh = data_mesh() if mesh is None else mesh
+
+    def plan(self, dataset_size):
+        """The `Plan` for so many records: what `fit` would spend. Raises: ValueError for targets out of reach."""
+        settings = dict(self._settings)
+        if self._epochs is not None:
+            settings["steps"] = steps_of(dataset_size, settings["batch_size"], self._epochs)
+        return make_plan(self.privacy, dataset_size, self.dim, **settings)
+
+    def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None, evaluate_every=None,
+            checkpoint_every=None, canaries=0, record_releases=False, diagnostics=False, progress=False, settings=None):
+        """Train.
+
+        Args:
+            data: a pytree of arrays with one leading axis, the records.
+            seed: for runs that have to repeat: not private. Without one keys come from the operating system.
+            folder: where ledger, keys, checkpoints and metrics are kept; nothing is kept unless given.
+            resume: go on with the run in `folder`: bit by bit the same as if it had not stopped.
+            plan: from `self.plan`, where it was made before.
+            evaluate: (model) -> {name: number}, on records that need no protection; every `evaluate_every` steps and at the end.
+                A result with a true value under "stop" ends the training early.
+            checkpoint_every: steps between checkpoints, which are also counted at a time; a tenth of all unless given.
+            canaries: candidates of which a coin each puts about half into the data, to audit the run: a number of Dirac canaries,
+                records whose gradient is one entry of length clip_norm; or records like those of `data`, from `attacks.canaries`.
+            record_releases: keep every noisy release (steps x dim numbers), for white-box attacks.
+            diagnostics: write loss, clipped share and non-finite gradients of every batch to diagnostics.jsonl: not private.
+            progress: show a bar on a terminal.
+            settings: anything JSON holds; a resumed run with others is refused.
+
+        Returns: a `Trained`.
+        Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step that may have been released;
+            up to the quality of JAX's generator (Threefry, 64 bits of key) and of floating-point normal numbers.
+        Raises: ValueError for bad data (empty, NaN, lengths that differ), and where a resumed run has other settings or other
+            data; OverflowError where a Poisson sample is larger than the batch (probability below 1e-12), before its release;
+            OSError where the ledger can't be written, before its steps.
+        """
+        dirac = isinstance(canaries, (int, np.integer))
+        records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
+        plan = self.plan(records + (0 if dirac else candidates)) if plan is None else plan
+        if dirac and not 0 <= candidates <= self.dim:
+            raise ValueError(f"canaries = {canaries} is outside its range [0, {self.dim} parameters]")
+        header = _plain({"version": _VERSION, "numbers": _numerics(), "plan": plan.settings(), "delta": plan.delta,
+                         "clip_norm": self.clip_norm, "target": str(self.privacy), "per_layer": self._per_layer,
+                         "canaries": candidates, "seed": seed, "settings": settings})
+        with contextlib.ExitStack() as stack:
+            run = stack.enter_context(_Run.resume(folder, header, [data, canaries]) if resume
+                                      else _Run.start(folder, header, [data, canaries], seed))
+            coin, spread = jax.random.split(jax.random.fold_in(run.keys.model, plan.steps))
+            members = np.asarray(jax.random.bits(coin, (candidates,), jnp.uint8) & 1, bool)
+            places = np.asarray(jax.random.permutation(spread, self.dim)[: candidates if dirac else 0])
+            if not dirac:
+                data = jax.tree.map(lambda rows, more: np.concatenate([rows, np.asarray(more)[members]]), data, canaries)
+            often = max(plan.steps // 10, 1)
+            told = _Told(evaluate, evaluate_every or often, checkpoint_every or often, record_releases, diagnostics)
+            bar = stack.enter_context(Progress(plan.steps, self.privacy, plan.delta, progress))
+            return self._trained(run, bar, data, plan, _Planted(members, places), told)
+
+    def _trained(self, run, bar, data, plan, planted, told):
+        records, places = _records(data), planted.places
+        rows, at_once = physical_batch(plan, records, self.mesh, self._microbatch)
+        draw = make_draw(plan, records, rows, planted.members[: len(places)])
+        step = make_step(lambda values, example, key: self._loss(self._merged(values), example, key), self.optimizer, plan,
+                         self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places,
+                         epsilon_every=max(plan.steps // _EPSILONS, 1))
+        state = run.restored(self._start(len(places)))
+        releases = run.releases(plan.steps, self.dim) if told.record else None
+        split = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        at = first = int(state.step)
+        end = plan.steps
+        drawn = draw(run.keys.sampling, at)
+        while at < end:
+            if at == first or at % told.checkpoint_every == 0:
+                run.reserve(min((at // told.checkpoint_every + 1) * told.checkpoint_every, end))
+            now, drawn = drawn, draw(run.keys.sampling, at + 1)  # the next one while this one is fetched
+            if now.overflow:
+                raise OverflowError(f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing of it was "
+                                    "released; start a new run (this has a probability below 1e-12)")
+            indices = np.asarray(now.indices)
+            batch = jax.tree.map(lambda leaf, i=indices: _placed(np.asarray(leaf)[i], split), data)
+            state, release, seen = step(state, run.keys.noise, run.keys.model, batch, _placed(np.asarray(now.mask), split),
+                                        np.asarray(now.canaries))
+            at += 1
+            if releases is not None:
+                releases[at - 1] = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(release)])
+            if told.diagnostics:
+                run.log("diagnostics.jsonl", {"step": at, **{name: float(v) for name, v in seen._asdict().items()}})
+            if at % told.evaluate_every == 0 or at == end:
+                numbers = {} if told.evaluate is None else _numbers(told.evaluate(self._merged(state.parameters)))
+                bar.tell(numbers)
+                run.history.append({"step": at, "epsilon": float(state.epsilon), **numbers})
+                run.log("metrics.jsonl", run.history[-1])
+                end = at if numbers.get("stop") else end
+            bar.advance(at, state.epsilon)
+            if at % told.checkpoint_every == 0 or at == end:
+                run.save(at, state, releases)
+        epsilon = CertifiedProfile(plan.curve(steps=run.reserved)).epsilon(plan.delta)[1]
+        trained = Trained(self._merged(state.parameters), plan, at, run.reserved, epsilon,
+                          run.history, run.keys.private, np.asarray(state.canaries)[: len(places)], planted.members,
+                          None if releases is None else np.asarray(releases[:at]))
+        run.finish()
+        return trained
+
+    def _start(self, canaries):
+        """Copies: the first step may use up what it is given."""
+        whole = NamedSharding(self.mesh, PartitionSpec())
+        parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), self.parameters)
+        width = jax.dtypes.canonicalize_dtype(jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32))
+        state = State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
+                      jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
+        return jax.tree.map(lambda leaf: _placed(np.asarray(leaf), whole) if self.mesh.size > 1 else jax.device_put(leaf, whole),
+                            state)
+
+
+class _Run:
+    """The keys, the ledger and the files of one run; without a folder all but the keys is nothing."""
+
+    def __init__(self, folder, keys: Keys, ledger=None, checkpoints=None):
+        self.folder, self.keys, self._ledger, self._checkpoints = folder, keys, ledger, checkpoints
+        self.history: list = []
+        self._counted = 0
+
+    @classmethod
+    def start(cls, folder, header, data, seed):
+        keys = fresh_keys(seed)
+        if folder is None:
+            return cls(None, _same_everywhere(keys))
+        folder = Path(folder)
+        if jax.process_index() > 0:  # the first process keeps the ledger
+            return cls(None, _same_everywhere(keys), None, Checkpoints(folder / "checkpoints"))
+        if not unspent(folder):
+            raise ValueError(f"{folder} has the ledger of a run: resume it, or choose another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("keys.json", "ledger.jsonl"):  # of a start that was cut off
+            (folder / name).unlink(missing_ok=True)
+        write_keys(folder / "keys.json", keys)
+        try:
+            ledger = Ledger.create(folder / "ledger.jsonl", {**header, "data": keys.fingerprint(data)})
+        except BaseException:
+            (folder / "keys.json").unlink()
+            raise
+        return cls(folder, _same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
+
+    @classmethod
+    def resume(cls, folder, header, data):
+        if folder is None:
+            raise ValueError("resume = True without a folder")
+        folder = Path(folder)
+        if jax.process_index() > 0:
+            return cls(None, _same_everywhere(fresh_keys()), None, Checkpoints(folder / "checkpoints"))
+        ledger = Ledger.open(folder / "ledger.jsonl")
+        try:
+            keys = read_keys(folder / "keys.json")
+            told = dict(ledger.header)
+            same = keys.fingerprint(data) == told.pop("data", None)
+            changes = differences(told, header)
+            if changes:
+                raise ValueError(f"{folder} is the run of another configuration: {'; '.join(changes)}")
+            if not same:
+                raise ValueError(f"{folder} is a run on other data: the same noise on both would show their difference")
+            return cls(folder, _same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
+        except BaseException:
+            ledger.close()
+            raise
+
+    @property
+    def reserved(self):
+        return self._counted if self._ledger is None else self._ledger.reserved
+
+    def reserve(self, until):
+        if self._ledger is None:
+            self._counted = until
+        else:
+            self._ledger.reserve(until)
+        _wait("reserved")  # no process runs a step that is not on the disk
+
+    def restored(self, start):
+        """The state to go on from: that of the last checkpoint, else the first; what was logged after it is removed."""
+        at = None if self._checkpoints is None else self._checkpoints.last()
+        if at is not None and self._ledger is not None and at > self.reserved:
+            raise ValueError(f"{self.folder} has a checkpoint after {at} steps, but its ledger counts {self.reserved}: what was "
+                             "spent is not known")
+        if self.folder is not None:
+            self.history = _cut(self.folder / "metrics.jsonl", at or 0)
+            _cut(self.folder / "diagnostics.jsonl", at or 0)
+        return start if at is None else self._checkpoints.restore(at, start)
+
+    def releases(self, steps, dim):
+        if self.folder is None:
+            return np.zeros((steps, dim), np.float32)
+        path = self.folder / "releases.npy"
+        return np.lib.format.open_memmap(path, "r+" if path.exists() else "w+", np.float32, (steps, dim))
+
+    def log(self, name, row):
+        if self.folder is not None:
+            with open(self.folder / name, "a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def save(self, at, state, releases):
+        if self._checkpoints is not None:
+            if isinstance(releases, np.memmap):
+                releases.flush()
+            if self._checkpoints.last() != at:
+                self._checkpoints.save(at, state)
+
+    def finish(self):
+        """The keys go: with them somebody could take the noise off."""
+        if self.folder is not None:
+            (self.folder / "keys.json").unlink(missing_ok=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for part in (self._checkpoints, self._ledger):
+            if part is not None:
+                part.close()
+
+
+def unspent(folder):
+    """Whether nothing was spent in this folder: no ledger there has a whole line, and no checkpoint says otherwise."""
+    folder = Path(folder)
+    try:
+        begun = b"\n" in (folder / "ledger.jsonl").read_bytes()
+    except FileNotFoundError:
+        begun = False
+    return not begun and not any((folder / "checkpoints").glob("*"))
+
+
+def _refuse_batch_statistics(model):
+    from flax import nnx
+
+    if isinstance(model, nnx.Module) and jax.tree.leaves(nnx.state(model, nnx.BatchStat)):
+        raise ValueError("model has batch statistics, which mix examples: gradients of single examples do not exist; use group "
+                         "or layer normalisation")
+
+
+def _records(data):
+    """The number of records; one clear error for data that is none."""
+    leaves = jax.tree.leaves_with_path(data)
+    sizes = {np.shape(leaf)[:1] for _, leaf in leaves}
+    if len(sizes) != 1 or sizes == {()}:
+        raise ValueError(f"data has leading axes {sorted(sizes)}; accepted: one common leading axis")
+    ((size,),) = sizes
+    if size == 0:
+        raise ValueError("data has no records")
+    for path, leaf in leaves:
+        leaf = np.asarray(leaf)
+        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+            worst = int(np.argmax(~np.isfinite(leaf.reshape(size, -1)).all(1)))
+            raise ValueError(f"data{jax.tree_util.keystr(path)} is not finite in record {worst}; accepted: finite numbers")
+    return size
+
+
+def _placed(array, sharding):
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+
+def _numbers(told):
+    return {name: value if isinstance(value, bool) else float(value) for name, value in told.items()}
+
+
+def _numerics():
+    """What random numbers depend on: with others the steps that are repeated would not be the same ones."""
+    return {"jax": jax.__version__, "x64": jax.config.values["jax_enable_x64"],
+            "partitionable": jax.config.values["jax_threefry_partitionable"]}
+
+
+def _plain(value):
+    """As JSON gives it back."""
+    return json.loads(json.dumps(value))
+
+
+def differences(before, now, name=""):
+    """What changed between two configurations, as texts "name: old -> new".
+
+    >>> differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4})
+    ['a.b: 1 -> 3', 'c: 2 -> none', 'd: none -> 4']
+    """
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return [] if before == now else [f"{name}: {'none' if before is None else before} -> {'none' if now is None else now}"]
+    keys = [*before, *(key for key in now if key not in before)]
+    return [change for key in keys
+            for change in differences(before.get(key), now.get(key), f"{name}.{key}" if name else str(key))]
+
+
+def _cut(path, last):
+    """The rows of a log up to a step; later ones will come again, and one that was cut off while written is no row."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if row["step"] <= last:
+                rows.append(row)
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.replace(fresh, path)
+    return rows
+
+
+def _same_everywhere(keys):
+    """Several processes take the keys of the first."""
+    if jax.process_count() == 1:
+        return keys
+    from jax.experimental import multihost_utils
+
+    data = multihost_utils.broadcast_one_to_all([np.asarray(jax.random.key_data(key)) for key in keys[:3]])
+    noise, sampling, model = map(key_of, data)
+    return Keys(noise, sampling, model, keys.secret, keys.private)
+
+
+def _wait(name):
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices(name)

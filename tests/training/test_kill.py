@@ -1,0 +1,94 @@
+"""Killed at random moments, a run goes on to the same end, and its ledger never counts less than what was released."""
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import time
+
+import jax.numpy as jnp
+import optax
+import pytest
+
+from jaxpriv.training import spent
+from jaxpriv.training.checkpoints import Checkpoints
+from jaxpriv.training.step import State
+from jaxpriv.training.trainer import unspent
+from tests.command import ROOT
+from tests.training.killed import STEPS, train
+from tests.training.problems import equal
+
+
+def check_counted(folder):
+    """Every step of which anything is known to have come out was counted before."""
+    _, counted = spent(folder / "ledger.jsonl")
+    rows = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "metrics.jsonl").exists() else []
+    for row in rows:
+        if row.endswith("}"):
+            assert json.loads(row)["step"] <= counted
+    checkpoints = [int(path.name) for path in (folder / "checkpoints").glob("*") if path.name.isdigit()]
+    assert max(checkpoints, default=0) <= counted <= STEPS
+
+
+def run_and_kill(folder, cache, after):
+    """Start or go on; kill `after` so many seconds of training, or earlier where `after` is negative. True if it was done."""
+    process = subprocess.Popen([sys.executable, "-m", "tests.training.killed", str(folder), str(cache)], cwd=ROOT,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if after < 0:
+        time.sleep(-after)  # while it starts
+    elif process.stdout.readline():
+        time.sleep(after)
+    process.kill()
+    out, err = process.communicate()
+    assert "Error" not in err, err
+    return "done" in out
+
+
+def last_parameters(folder, whole):
+    """As the last checkpoint has them."""
+    state = State(whole.model, optax.sgd(0.5, momentum=0.5).init(whole.model), jnp.int32(0), jnp.float32(0),
+                  jnp.zeros(3, jnp.float32))
+    with contextlib.closing(Checkpoints(folder / "checkpoints")) as checkpoints:
+        assert checkpoints.last() == STEPS
+        return checkpoints.restore(STEPS, state).parameters
+
+
+def check_killed(tmp_path, kills):
+    moments = random.Random(kills)
+    folder, counted, done = tmp_path / "run", 0, False
+    used = 0
+    while used < kills and not done:
+        used += 1
+        # mostly while it trains; after the last moment it could end on its own
+        done = run_and_kill(folder, tmp_path / "xla", moments.choice([-moments.uniform(1, 5), *[moments.uniform(0, 0.15)] * 5]))
+        if not unspent(folder):
+            check_counted(folder)
+            now = spent(folder / "ledger.jsonl")[1]
+            assert now >= counted
+            counted = now
+    if not done:
+        finished = subprocess.run([sys.executable, "-m", "tests.training.killed", str(folder), str(tmp_path / "xla")], cwd=ROOT,
+                                  capture_output=True, text=True, check=False)
+        assert "done" in finished.stdout, finished.stderr
+    whole = train(None)
+    assert spent(folder / "ledger.jsonl")[1] == STEPS == whole.spent
+    rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
+    assert rows == whole.history
+    assert equal(last_parameters(folder, whole), whole.model)
+    return used
+
+
+@pytest.mark.slow
+def test_killed_a_few_times(tmp_path):
+    check_killed(tmp_path, 6)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_killed_fifty_times(tmp_path):
+    """Over several runs, until fifty kills are done."""
+    kills = 0
+    while kills < 50:
+        kills += check_killed(tmp_path / str(kills), 50 - kills)
