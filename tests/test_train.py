@@ -63,8 +63,9 @@ def test_the_readme_s_run(environment, tmp_path):
     assert 0 <= certificate["audit"]["epsilon_lower"] <= 3.0
     assert certificate["steps_counted"] == certificate["steps_run"] == spent(folder / "ledger.jsonl")[1]
     page = (folder / "certificate.html").read_text()
-    for text in ("data:image/png;base64,", "worst case", "relaxed", "membership", "NaN" not in page and "Privacy certificate"):
+    for text in ("data:image/png;base64,", "worst case", "relaxed", "membership", "Privacy certificate", "ε ≤ 3 at"):
         assert text in page
+    assert "NaN" not in page
     assert "http://" not in page
     assert "https://" not in page
     rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -101,5 +101,6 @@ def clip(gradient, norm):
 def l2_norm(array):
     """The L2 norm along the last axis, without overflow or underflow of the squares."""
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(array), axis=-1, initial=0.0, keepdims=True))
-    unit = jnp.where((largest > 0) & (largest < jnp.inf), largest, 1.0)
+    # below the largest numbers: XLA multiplies by 1/unit, which for those is subnormal and flushed to 0
+    unit = jnp.where((largest > 0) & (largest < jnp.inf), jnp.minimum(largest, 2.0 ** (jnp.finfo(array.dtype).maxexp - 4)), 1.0)
     return unit[..., 0] * jnp.sqrt(jnp.sum((array / unit) ** 2, -1))

@@ -42,7 +42,7 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
 
     Returns: a `ClippedSum`.
     Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in L2 norm, up to the rounding
-        of the sum; gradients that are not finite count as zero.
+        of the sum; gradients that are not finite (in float32: with an entry or a length of 2^127 or more) count as zero.
     Raises: ValueError for clip_norm outside its range, examples without a common axis, a microbatch that does not divide it,
         and old-style keys.
     Source: Abadi et al. 2016, Algorithm 1.
@@ -68,24 +68,24 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask, bool)
     keys = None if key is None else jax.random.split(key, size)
 
-    def one(example, present, own):
-        value, gradient = jax.value_and_grad(loss)(parameters, example, own)
-        clipped, norm = _clipped(gradient, clip_norm, per_layer)
-        finite = jnp.isfinite(norm)
-        # chosen, not multiplied: 0 times NaN is NaN
-        clipped = jax.tree.map(lambda leaf: jnp.where(present & finite, leaf, 0.0), clipped)
-        value = value.astype(norm.dtype)
-        return clipped, jnp.where(present, norm, 0.0), jnp.where(present, value, 0.0), present & ~finite
+    def some(examples, present, keys):
+        values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(parameters, examples, keys)
+        total, norms = _clipped(gradients, present, clip_norm, per_layer)
+        return ClippedSum(total, jnp.where(present, norms, 0.0), jnp.where(present, values.astype(norms.dtype), 0.0),
+                          jnp.sum(present & ~jnp.isfinite(norms)))
 
-    def some(total, rows):
-        clipped, *told = jax.vmap(one)(*rows)
-        return jax.tree.map(lambda sum_, leaf: sum_ + jnp.sum(leaf, 0), total, clipped), told
+    if microbatch == size:  # outside a loop XLA compiles some convolutions to faster code
+        return some(examples, mask, keys)
+
+    def add(total, rows):
+        found = some(*rows)
+        return jax.tree.map(jnp.add, total, found.total), found._replace(total=None)
 
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(leaf)), parameters)
     rows = jax.tree.map(lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
                         (examples, mask, keys))
-    total, (norms, losses, lost) = jax.lax.scan(some, zero, rows)
-    return ClippedSum(total, norms.reshape(size), losses.reshape(size), jnp.sum(lost))
+    total, found = jax.lax.scan(add, zero, rows)
+    return ClippedSum(total, found.norms.reshape(size), found.losses.reshape(size), jnp.sum(found.non_finite))
 
 
 def _wide(leaf):
@@ -93,19 +93,35 @@ def _wide(leaf):
     return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
 
 
-def _clipped(gradient, clip_norm, per_layer):
-    """(the gradient scaled into the norm, its norm; inf where an entry is not finite), in float32 at least."""
-    gradient = jax.tree.map(lambda leaf: leaf.astype(_wide(leaf)), gradient)
-    lengths = jax.tree.map(lambda leaf: l2_norm(jnp.ravel(leaf)), gradient)
-    every = jnp.stack(jax.tree.leaves(lengths))
-    norm = l2_norm(every)
-    norm = jnp.where(jnp.all(jnp.isfinite(every)), norm, jnp.inf)
+def _clipped(gradients, present, clip_norm, per_layer):
+    """(the sum of the gradients scaled into the norm, their norms; inf where one is not finite), in float32 at least."""
+    leaves, structure = jax.tree.flatten(gradients)
+    # one row per example: norm and sum then read the same array, and it is the only one of its size
+    flat = [_finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
+    lengths = jnp.stack([jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1)
+    norms = l2_norm(lengths)
+    norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
     bound = (1 - _MARGIN) * clip_norm
+    counts = present & jnp.isfinite(norms)
 
-    def scaled(leaf, length, limit):
-        return leaf * jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0).astype(leaf.dtype)
+    def scales(length, limit):
+        return jnp.where(counts, jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0), 0.0)
 
     if per_layer:
-        limit = bound / math.sqrt(len(every))
-        return jax.tree.map(lambda leaf, length: scaled(leaf, length, limit), gradient, lengths), norm
-    return jax.tree.map(lambda leaf: scaled(leaf, norm, bound), gradient), norm
+        each = [scales(length, bound / math.sqrt(len(flat))) for length in lengths.T]
+    else:
+        each = [scales(norms, bound)] * len(flat)
+    # full precision: accelerators would round the factors to less than the margin
+    sums = [jnp.matmul(scale.astype(rows.dtype), rows, precision="highest").reshape(leaf.shape[1:])
+            for scale, rows, leaf in zip(each, flat, leaves)]
+    return jax.tree.unflatten(structure, sums), norms
+
+
+def _top(array):
+    """What counts as not finite from here on: a power of two, which is finite in bfloat16 too."""
+    return 2.0 ** (jnp.finfo(array.dtype).maxexp - 1)
+
+
+def _finite(array):
+    """NaN and infinities become `_top`: their gradient's length shows them, and 0 times it is 0, not NaN."""
+    return jnp.where(jnp.abs(array) < _top(array), array, _top(array))

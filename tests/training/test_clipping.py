@@ -81,7 +81,7 @@ def test_padding_counts_nothing():
     np.testing.assert_array_equal(np.asarray(found.norms) == 0, ~mask)
 
 
-EXTREMES = [1e-30, 1e-3, 1.0, 1e3, 1e18, 1e30, np.inf, np.nan]
+EXTREMES = [1e-30, 1e-3, 1.0, 1e3, 1e18, 1e30, 3e37, 1e38, np.inf, np.nan]
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
