@@ -2,6 +2,7 @@
 
     pip install -e '.[bench]'
     python bench/training.py [--repeats 5] [--model mlp|cnn]
+    python bench/training.py --accountant
 
 A step is: gradients, clipping, sum, noise (the same on both private sides), update by optax.sgd; jitted, parameters donated.
 Models: an MLP of 99,530 parameters and a CNN of 26,010; batch 256, at once and in microbatches of 32 (not without privacy).
@@ -172,16 +173,74 @@ def compare(name, microbatch, repeats):
         tell(what=f"MiB: {what}", **about, **row, **{f"ours/{other}": row["ours"] / row[other] for other in OTHERS})
 
 
+def accountant(repeats):
+    """What epsilon in the step costs: the MLP's step with it (10 times in 1000 steps, as by default; always) and without."""
+    import dataclasses
+
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    from jaxpriv.training import Plan, Privacy, make_plan
+    from jaxpriv.training.step import State, data_mesh, make_step
+
+    class Silent(Plan):
+        def epsilon(self, steps):
+            return jnp.zeros((), jnp.float32)
+
+    loss, parameters, batch = model_and_data("mlp")
+    plan = Plan(60_000, BATCH, (NOISE,) * 1000, 99_530)
+    optimizer, mesh = optax.sgd(LEARNING_RATE), data_mesh()
+
+    def side(plan, every, steps=200):
+        step = make_step(lambda parameters, example, key: loss(parameters, example), optimizer, plan, mesh, clip_norm=CLIP_NORM,
+                         at_once=MICROBATCH, epsilon_every=every)
+        mask, none = np.ones(BATCH, bool), np.zeros(0, bool)
+
+        def call(count):
+            state = State(jax.tree.map(jnp.array, parameters), optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
+                          jnp.zeros(1))
+            start = time.perf_counter()
+            for _ in range(steps):
+                state, _, _ = step(state, jax.random.key(0), jax.random.key(1), batch, mask, none)
+            jax.block_until_ready(state)
+            return (time.perf_counter() - start) / steps * count
+
+        return call
+
+    silent = Silent(**{field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)})
+    calls = {"without": side(silent, 100), "ten times": side(plan, 100), "in every step": side(plan, 1, 50)}
+    spent = {name: [] for name in calls}
+    for call in calls.values():
+        call(1)
+    for i in range(repeats):
+        for name in np.roll(list(calls), i):
+            spent[name].append(calls[name](1))
+    row = {name: statistics.median(each) for name, each in spent.items()}
+    for name in ("ten times", "in every step"):
+        share = statistics.median(mine / without - 1 for mine, without in zip(spent[name], spent["without"]))
+        tell(what=f"accountant in the step, {name}", model="mlp", microbatch=MICROBATCH, seconds=row[name],
+             without=row["without"], share=share)
+    start = time.perf_counter()
+    make_plan(Privacy(epsilon=3.0), 60_000, 99_530, batch_size=BATCH, steps=1000)
+    calibration = time.perf_counter() - start
+    tell(what="calibration, compilation included", seconds=calibration, of_1000_steps=calibration / (1000 * row["ten times"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--model", choices=MODELS, help="only this one")
+    parser.add_argument("--accountant", action="store_true", help="only what epsilon in the step and calibration cost")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     if options.child:
         side, name, microbatch = options.child
         child(side, name, int(microbatch) or None)
+        return
+    if options.accountant:
+        accountant(options.repeats)
         return
     with tempfile.TemporaryDirectory() as cache:
         os.environ.update(JAX_COMPILATION_CACHE_DIR=cache, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")

@@ -23,7 +23,7 @@ name = "linear"
 [optimizer]
 learning_rate = 0.5
 [privacy]
-epsilon = 4.0
+mu = 2.0
 batch_size = 60
 epochs = 8
 [audit]
@@ -65,7 +65,7 @@ def test_the_readme_s_run(environment, tmp_path):
     page = (folder / "certificate.html").read_text()
     for text in ("data:image/png;base64,", "worst case", "relaxed", "membership", "Privacy certificate", "ε ≤ 3 at"):
         assert text in page
-    assert "NaN" not in page
+    assert "NaN" not in (folder / "certificate.json").read_text()
     assert "http://" not in page
     assert "https://" not in page
     rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -101,7 +101,7 @@ def test_interrupted_and_resumed(environment, tmp_path):
     assert done.returncode == 0, done.stderr
     certificate = json.loads(done.stdout)
     assert certificate["steps_counted"] == certificate["steps_run"] == 1180
-    assert certificate["adversaries"][0]["epsilon"] <= 4.0
+    assert certificate["adversaries"][0]["gdp_mu"] <= 2.0
 
 
 @pytest.mark.slow
@@ -109,14 +109,15 @@ def test_dry_run(environment, tmp_path):
     """What would be spent, and nothing is."""
     done = run(environment, "train", "--config", written(tmp_path), "--out", tmp_path / "run", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
-    assert "epsilon in [3.99" in json.loads(done.stdout)["worst case"] or "epsilon in [4" in json.loads(done.stdout)["worst case"]
+    assert json.loads(done.stdout)["target"] == "mu = 2 (worst case)"
+    assert json.loads(done.stdout)["worst case"].startswith("epsilon in [")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
 def test_out_of_reach(tmp_path, capsys):
     """A target that buries everything under noise is refused with the noise it needs and the nearest one."""
-    assert cli.main(["train", "--config", str(written(tmp_path, epsilon=("epsilon = 4.0", "epsilon = 0.01"))), "--dry-run"]) == 2
+    assert cli.main(["train", "--config", str(written(tmp_path, epsilon=("mu = 2.0", "mu = 0.01"))), "--dry-run"]) == 2
     told = capsys.readouterr().err
     for words in ("needs a noise multiplier >=", "near chance (50%)", "nearest in reach: noise multiplier", "case epsilon ="):
         assert words in told
@@ -126,9 +127,9 @@ def test_out_of_reach(tmp_path, capsys):
 @pytest.mark.parametrize(("old", "new", "words"), [
     ('name = "diabetes"', 'name = "iris"', "accepted: digits, diabetes"), ("[model]", "[modle]", "unknown table [modle]"),
     ("learning_rate = 0.5", "", "learning_rate is missing in [optimizer]"), ("learning_rate = 0.5", "rate = 1", "'rate'"),
-    ("learning_rate = 0.5", "learning_rate = -1", "learning_rate = -1"), ("epsilon = 4.0", 'epsilon = "4"', "is not a number"),
-    ("epsilon = 4.0", "epsilon = 4.0\nmu = 1", "got epsilon, mu"), ("epsilon = 4.0", "", "got none"),
-    ("epsilon = 4.0", "epsilon = -1", "epsilon = -1"), ("epochs = 8", "epochs = 8\nsteps = 3", "epochs or steps"),
+    ("learning_rate = 0.5", "learning_rate = -1", "learning_rate = -1"), ("mu = 2.0", 'mu = "4"', "is not a number"),
+    ("mu = 2.0", "mu = 2.0\nepsilon = 1", "got epsilon, mu"), ("mu = 2.0", "", "got none"),
+    ("mu = 2.0", "mu = -1", "mu = -1"), ("epochs = 8", "epochs = 8\nsteps = 3", "epochs or steps"),
     ("epochs = 8", "epochs = 0", "epochs = 0"), ("epochs = 8", "steps = 1.5", "not a whole number"),
     ("batch_size = 60", "batch_size = 355", "batch_size = 355"), ("batch_size = 60", "", "batch_size = None"),
     ("epochs = 8", "", "steps"), ("canaries = 20", "canaries = 200", "canaries = 200"),
@@ -203,7 +204,7 @@ def test_examples_are_read():
 def test_canary_records(kind, tmp_path):
     """As many as asked for, of the data's kind, with labels that are (not) theirs."""
     config = read_config(written(tmp_path, kind=("canaries = 20", f'canaries = 20\nkind = "{kind}"'),
-                                 privacy=("epsilon = 4.0", "mu = 5.0\nthreat_model = 'membership'")))
+                                 privacy=("mu = 2.0", "mu = 5.0\nthreat_model = 'membership'")))
     job = train.Job(config)
     data = datasets.diabetes()
     assert job.records == len(data.x) + 20

@@ -24,7 +24,6 @@ from jaxpriv.training.progress import Progress
 from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, physical_batch
 
 _VERSION = 1
-_EPSILONS = 50  # times that a training asks for epsilon
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,8 @@ class DPTrainer:
             folder: where ledger, keys, checkpoints and metrics are kept; nothing is kept unless given.
             resume: go on with the run in `folder`: bit by bit the same as if it had not stopped.
             plan: from `self.plan`, where it was made before.
-            evaluate: (model) -> {name: number}, on records that need no protection; every `evaluate_every` steps and at the end.
-                A result with a true value under "stop" ends the training early.
+            evaluate: (model) -> {name: number}, on records that need no protection; every `evaluate_every` steps (a tenth of all
+                unless given), when epsilon so far is evaluated too, and at the end. A true "stop" ends the training early.
             checkpoint_every: steps between checkpoints, which are also counted at a time; a tenth of all unless given.
             canaries: candidates of which a coin each puts about half into the data, to audit the run: a number of Dirac canaries,
                 records whose gradient is one entry of length clip_norm; or records like those of `data`, from `attacks.canaries`.
@@ -180,7 +179,7 @@ class DPTrainer:
         draw = make_draw(plan, records, rows, planted.members[: len(places)])
         step = make_step(lambda values, example, key: self._loss(self._merged(values), example, key), self.optimizer, plan,
                          self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places,
-                         epsilon_every=max(plan.steps // _EPSILONS, 1))
+                         epsilon_every=told.evaluate_every)
         state = run.restored(self._start(len(places)))
         releases = run.releases(plan.steps, self.dim) if told.record else None
         split = NamedSharding(self.mesh, PartitionSpec(AXIS))

@@ -25,8 +25,8 @@ def check_profile(curve, precision=1e-9):
             assert low == pytest.approx(below, rel=3 * precision, abs=1e-12)
     assert profile.advantage() == float(curve.delta_bounds(0.0)[1])
     for fpr in (0.0, 1e-6, 1e-3, 0.1, 0.5, 0.97, 1.0):
-        power = 1 - float(curve.beta_bounds(fpr)[0])
-        assert power * (1 - 1e-9) <= profile.tpr(fpr) <= power + max(1e-6, precision) * max(power, 1e-3)
+        low, high = (1 - float(beta) for beta in curve.beta_bounds(fpr)[::-1])
+        assert low * (1 - 1e-9) <= profile.tpr(fpr) <= high + max(1e-6, precision) * max(high, 1e-3)
 
 
 @pytest.mark.parametrize("name", CURVES)

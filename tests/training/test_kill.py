@@ -82,7 +82,7 @@ def check_killed(tmp_path, kills):
 
 @pytest.mark.slow
 def test_killed_a_few_times(tmp_path):
-    check_killed(tmp_path, 6)
+    check_killed(tmp_path, 3)
 
 
 @pytest.mark.slow
