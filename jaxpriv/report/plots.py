@@ -104,7 +104,7 @@ def draw_training(profiles, history, delta, audit, file):
         other.plot(steps, [row["test_accuracy"] for row in history], ".-", color=_COLOURS[2], label="accuracy, held-out records")
         other.set(ylabel="accuracy", ylim=(0, 1))
         right.plot([], [], ".-", color=_COLOURS[2], label="accuracy, held-out records")
-    for axes, place in ((left, "upper right"), (middle, "upper right"), (right, "lower right")):
+    for axes, place in ((left, "upper right"), (middle, "lower center"), (right, "lower right")):
         axes.legend(loc=place, edgecolor="none", framealpha=0.9)  # a page's curves may run anywhere
     figure.savefig(file, dpi=110, format="png")
 
