@@ -194,15 +194,15 @@ def accountant(repeats):
 
     def side(plan, every, steps=200):
         step = make_step(lambda parameters, example, key: loss(parameters, example), optimizer, plan, mesh, clip_norm=CLIP_NORM,
-                         at_once=MICROBATCH, epsilon_every=every)
+                         at_once=MICROBATCH)
         mask, none = np.ones(BATCH, bool), np.zeros(0, bool)
 
         def call(count):
             state = State(jax.tree.map(jnp.array, parameters), optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
                           jnp.zeros(1))
             start = time.perf_counter()
-            for _ in range(steps):
-                state, _, _ = step(state, jax.random.key(0), jax.random.key(1), batch, mask, none)
+            for i in range(steps):
+                state, _, _ = step(state, jax.random.key(0), jax.random.key(1), batch, mask, none, (i + 1) % every == 0)
             jax.block_until_ready(state)
             return (time.perf_counter() - start) / steps * count
 

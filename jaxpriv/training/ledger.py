@@ -1,8 +1,9 @@
 """What a run has spent, on the disk before the spending: a crash at any point leaves a ledger that counts enough.
 
-A file of JSON lines, each with a hash of itself and of the line before. The first line is the run's header; "reserve" lines say
-up to which step noise may have been released. A line counts as soon as it is synced, and only then are its steps run. A run
-that goes on after a crash repeats steps with the same keys, and so releases nothing new: they count once.
+A file of JSON lines, each with a hash of itself and of the line before. The first line is the run's header; "note" lines add
+what is known later; "reserve" lines say up to which step noise may have been released. A line counts as soon as it is synced,
+and only then are its steps run. A run that goes on after a crash repeats steps with the same keys by the same program, and so
+releases nothing new: they count once.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ class Ledger:
     def __init__(self, path, descriptor, header, reserved, check, size):
         self.path, self.header, self.reserved = path, header, reserved
         self._descriptor, self._check, self._size = descriptor, check, size
+        self._notes: dict = {}
 
     @classmethod
     def create(cls, path, header):
@@ -60,12 +62,13 @@ class Ledger:
         ledger = cls(path, descriptor, None, 0, "", 0)
         try:
             ledger._lock()
-            header, reserved, check, size = _read(path)
+            header, reserved, notes, check, size = _read(path)
             os.ftruncate(descriptor, size)
         except BaseException:
             ledger.close()
             raise
-        ledger.header, ledger.reserved, ledger._check, ledger._size = header, reserved, check, size
+        ledger.header, ledger.reserved, ledger._notes = header, reserved, notes
+        ledger._check, ledger._size = check, size
         return ledger
 
     def reserve(self, until):
@@ -73,6 +76,13 @@ class Ledger:
         if until > self.reserved:
             self._append({"reserve": int(until)})
             self.reserved = int(until)
+
+    def noted(self, name, value):
+        """The value that was first noted under this name, which is `value` if there was none; on the disk before this returns."""
+        if name not in self._notes:
+            self._append({"note": name, "value": value})
+            self._notes[name] = value
+        return self._notes[name]
 
     def close(self):
         if self._descriptor is not None:
@@ -111,10 +121,10 @@ def _chained(before, entry):
 
 
 def _read(path):
-    """(header, reserved, last check, length of what is whole)."""
+    """(header, reserved, notes, last check, length of what is whole)."""
     content = Path(path).read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
-    header, reserved, check = None, 0, ""
+    header, reserved, notes, check = None, 0, {}, ""
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             entry = json.loads(line)
@@ -124,11 +134,13 @@ def _read(path):
                 raise ValueError
             header = entry.get("header", header)
             reserved = max(reserved, int(entry.get("reserve", 0)))
+            if "note" in entry:
+                notes[entry["note"]] = entry["value"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"{path}, line {number}, is broken or was changed: what was spent is not known") from None
     if header is None:
         raise ValueError(f"{path} has no header: nothing was spent, start anew in another folder")
-    return header, reserved, check, len(whole)
+    return header, reserved, notes, check, len(whole)
 
 
 def spent(path):

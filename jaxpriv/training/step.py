@@ -80,15 +80,16 @@ def make_draw(plan, records, rows, canaries):
     return draw
 
 
-def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=False, places=(), epsilon_every=1):
-    """step(state, noise key, model key, rows, mask, canaries) -> (state, release, `Diagnostics`), compiled at its first call.
+def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=False, places=()):
+    """step(state, noise key, model key, rows, mask, canaries, ask) -> (state, release, `Diagnostics`), to be compiled.
+
+    `ask` tells whether epsilon so far is evaluated; else it stays what it was when last asked.
 
     Args:
         loss: (parameters, example, key) -> scalar. optimizer: an optax optimiser. plan: a `Plan`.
         mesh: from `data_mesh`; rows and mask are split over it, all else is on every device.
         clip_norm: in (0, inf). at_once: rows of a device whose gradients are in memory together. per_layer: as `clipped_sum`.
         places: of the Dirac canaries in the flattened parameters.
-        epsilon_every: epsilon so far is evaluated in every so many steps, and in the last.
 
     Guarantee: step i is one step of `plan`, whatever the rows are: the release has sensitivity clip_norm/batch_size and noise
         plan.noise_multipliers[i] times that.
@@ -104,7 +105,7 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
     everywhere = jax.shard_map(local, mesh=mesh, in_specs=(_ALL, _SPLIT, _SPLIT, _SPLIT),
                                out_specs=(_ALL, _SPLIT, _SPLIT, _ALL), check_vma=False)
 
-    def step(state, noise_key, model_key, rows, mask, canaries):
+    def step(state, noise_key, model_key, rows, mask, canaries, ask):
         keys = jax.random.split(jax.random.fold_in(model_key, state.step), len(mask))
         total, norms, losses, non_finite = everywhere(state.parameters, rows, mask, keys)
         if len(places):
@@ -116,7 +117,7 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
         release = jax.tree.map(lambda leaf, parameter: leaf.astype(parameter.dtype), release, state.parameters)
         updates, momentum = optimizer.update(release, state.optimizer, state.parameters)
         after = state.step + 1
-        epsilon = jax.lax.cond((after % epsilon_every == 0) | (after == plan.steps), plan.epsilon, lambda _: state.epsilon, after)
+        epsilon = jax.lax.cond(ask, plan.epsilon, lambda _: state.epsilon, after)
         present = jnp.maximum(jnp.sum(mask), 1)
         seen = Diagnostics(jnp.sum(losses) / present, jnp.sum(norms > clip_norm) / present, non_finite)
         return State(optax.apply_updates(state.parameters, updates), momentum, after, epsilon, scores), release, seen

@@ -1,6 +1,7 @@
 """DP-SGD for Flax models from a privacy target to trained parameters, with a ledger that cannot under-count."""
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -178,25 +179,29 @@ class DPTrainer:
         rows, at_once = physical_batch(plan, records, self.mesh, self._microbatch)
         draw = make_draw(plan, records, rows, planted.members[: len(places)])
         step = make_step(lambda values, example, key: self._loss(self._merged(values), example, key), self.optimizer, plan,
-                         self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places,
-                         epsilon_every=told.evaluate_every)
+                         self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places)
         state = run.restored(self._start(len(places)))
         releases = run.releases(plan.steps, self.dim) if told.record else None
         split = NamedSharding(self.mesh, PartitionSpec(AXIS))
         at = first = int(state.step)
-        end = plan.steps
+        end = at if run.history and run.history[-1].get("stop") else plan.steps
         drawn = draw(run.keys.sampling, at)
         while at < end:
-            if at == first or at % told.checkpoint_every == 0:
-                run.reserve(min((at // told.checkpoint_every + 1) * told.checkpoint_every, end))
             now, drawn = drawn, draw(run.keys.sampling, at + 1)  # the next one while this one is fetched
             if now.overflow:
                 raise OverflowError(f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing of it was "
                                     "released; start a new run (this has a probability below 1e-12)")
             indices = np.asarray(now.indices)
             batch = jax.tree.map(lambda leaf, i=indices: _placed(np.asarray(leaf)[i], split), data)
-            state, release, seen = step(state, run.keys.noise, run.keys.model, batch, _placed(np.asarray(now.mask), split),
-                                        np.asarray(now.canaries))
+            arguments = (state, run.keys.noise, run.keys.model, batch, _placed(np.asarray(now.mask), split),
+                         np.asarray(now.canaries), np.bool_((at + 1) % told.evaluate_every == 0 or at + 1 == end))
+            if at == first:
+                lowered = step.lower(*arguments)
+                run.same_program(lowered.as_text())
+                step = lowered.compile()
+            if at == first or at % told.checkpoint_every == 0:
+                run.reserve(min((at // told.checkpoint_every + 1) * told.checkpoint_every, end))
+            state, release, seen = step(*arguments)
             at += 1
             if releases is not None:
                 releases[at - 1] = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(release)])
@@ -290,6 +295,13 @@ class _Run:
         else:
             self._ledger.reserve(until)
         _wait("reserved")  # no process runs a step that is not on the disk
+
+    def same_program(self, text):
+        """Refuse to repeat steps by another program: the same noise on other gradients would show their difference."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if self._ledger is not None and self._ledger.noted("program", digest) != digest:
+            raise ValueError(f"{self.folder} is the run of another program: the model, the loss, the optimiser or the devices "
+                             "have changed, or what they compute with")
 
     def restored(self, start):
         """The state to go on from: that of the last checkpoint, else the first; what was logged after it is removed."""

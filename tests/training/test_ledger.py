@@ -43,6 +43,16 @@ def test_opened_again(path):
     assert spent(path) == (HEADER, 12)
 
 
+def test_notes(path):
+    """The first one stays, also after the ledger was opened again."""
+    with Ledger.open(path) as opened:
+        assert opened.noted("program", "a") == "a"
+        assert opened.noted("program", "b") == "a"
+    with Ledger.open(path) as opened:
+        assert opened.noted("program", "b") == "a"
+        assert opened.reserved == 9
+
+
 def test_every_torn_line_is_cut_off(path):
     """Wherever the last line ends, what was counted before stays counted, and the ledger can go on."""
     whole = path.read_bytes()

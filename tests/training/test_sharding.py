@@ -79,7 +79,7 @@ def test_memory_is_that_of_a_microbatch():
         w = jnp.zeros(d, jnp.float32)
         state = State(w, optax.sgd(0.1).init(w), jnp.int32(0), jnp.float32(0), jnp.zeros(1, jnp.float32))
         program = step.lower(state, jax.random.key(0), jax.random.key(1), jnp.ones(rows, jnp.float32), jnp.ones(rows, bool),
-                             jnp.zeros(0, bool)).compile()
+                             jnp.zeros(0, bool), jnp.bool_(True)).compile()
         sizes.append(program.memory_analysis().temp_size_in_bytes)
     assert sizes[0] > 60 * 4 * d
     assert sizes[1] < 20 * 4 * d

@@ -11,6 +11,7 @@ import scipy.stats
 from flax import linen, nnx
 
 from jaxpriv import auditing, training
+from jaxpriv.training import trainer as trainer_module
 from tests.training.problems import PRIVACY, STEPS, data, equal, loss, quiet, trainer
 
 DATA = data()
@@ -177,6 +178,34 @@ def test_changed_configurations_are_refused(tmp_path, changes, words):
     assert trainer().fit(DATA, folder=folder, resume=True).steps == STEPS
 
 
+@pytest.mark.parametrize("changes", [
+    {"optimizer": optax.sgd(0.25, momentum=0.5)}, {"loss": lambda w, example, key: 2.0 * loss(w, example, key)}])
+def test_changed_programs_are_refused(tmp_path, changes):
+    """Repeated with another learning rate or loss, steps would release the same noise on other gradients."""
+    folder = stopped(tmp_path)
+    counted = training.spent(folder / "ledger.jsonl")
+    with pytest.raises(ValueError, match="another program"):
+        trainer(**changes).fit(DATA, folder=folder, resume=True)
+    assert training.spent(folder / "ledger.jsonl") == counted
+    assert trainer().fit(DATA, folder=folder, resume=True).steps == STEPS
+
+
+def test_stopped_early_and_cut_off(tmp_path, monkeypatch):
+    """A run that an evaluation has ended stays ended, though it was killed before it could say so."""
+    def evaluate(model):
+        evaluate.calls += 1
+        return {"stop": evaluate.calls == 2}
+
+    evaluate.calls = 0
+    monkeypatch.setattr(trainer_module._Run, "finish", lambda self: None)
+    settings = {"folder": tmp_path / "run", "evaluate": evaluate, "evaluate_every": 4, "checkpoint_every": 4, "seed": 1}
+    one = trainer().fit(DATA, **settings)
+    monkeypatch.undo()
+    other = trainer().fit(DATA, resume=True, **settings)
+    assert (one.steps, other.steps) == (8, 8)
+    assert equal(one.model, other.model)
+
+
 def test_other_data_and_broken_runs_are_refused(tmp_path):
     """Each with its reason; the run itself can still go on."""
     folder = stopped(tmp_path)
@@ -226,7 +255,7 @@ def test_ledger_of_too_little(tmp_path):
     """A ledger that counts less than a checkpoint shows is no ledger of that run."""
     folder = stopped(tmp_path)
     lines = (folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "ledger.jsonl").write_bytes(b"".join(lines[:2]))
+    (folder / "ledger.jsonl").write_bytes(b"".join(lines[:3]))
     with pytest.raises(ValueError, match="checkpoint after 8 steps, but its ledger counts 4"):
         trainer().fit(DATA, folder=folder, resume=True)
 
@@ -257,9 +286,7 @@ def test_full_disk(tmp_path, monkeypatch):
 
 def test_overflow_releases_nothing(monkeypatch):
     """A batch that is too small for the sample is an error before the step."""
-    from jaxpriv.training import trainer as module
-
-    monkeypatch.setattr(module, "physical_batch", lambda plan, records, mesh, microbatch: (4, 4))
+    monkeypatch.setattr(trainer_module, "physical_batch", lambda plan, records, mesh, microbatch: (4, 4))
     seen = []
     with pytest.raises(OverflowError, match="larger than the batch of 4"):
         trainer().fit(DATA, seed=0, evaluate=lambda model: seen.append(1) or {}, evaluate_every=1)
