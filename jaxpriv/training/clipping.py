@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxpriv._checks import POSITIVE, check_key, check_number, is_traced
 from jaxpriv.attacks.gradients import l2_norm
 
-_MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
+MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
 
 
 class ClippedSum(NamedTuple):
@@ -101,7 +101,7 @@ def _clipped(gradients, present, clip_norm, per_layer):
     lengths = jnp.stack([jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1)
     norms = l2_norm(lengths)
     norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
-    bound = (1 - _MARGIN) * clip_norm
+    bound = (1 - MARGIN) * clip_norm
     counts = present & jnp.isfinite(norms)
 
     def scales(length, limit):

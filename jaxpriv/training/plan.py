@@ -24,7 +24,6 @@ ASSUMPTIONS = {
                   "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1).",
 }
 ADJACENCY = "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
-_STAGES = 8
 _KINDS = 32  # each is traced and compiled on its own
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
 NOISES = tuple(2.0**k for k in range(-4, 13))
@@ -164,16 +163,6 @@ class Plan:
         noise = f"noise multiplier {low:.8g}" if low == high else f"noise multipliers from {low:.8g} to {high:.8g}"
         return (f"DP-SGD: {self.steps} step{'s' * (self.steps > 1)}, {noise}, {self.dataset_size} records, expected batch size "
                 f"{self.batch_size:g}, {self.dim} parameters.")
-
-    def adversaries(self, threat_model="relaxed"):
-        """[(name, assumption, curve)], the worst case first, then those asked for."""
-        models = dict.fromkeys(("worst_case", threat_model))
-        names = {"worst_case": "worst case", "relaxed": f"relaxed, dim {self.dim}", "membership": f"membership, dim {self.dim}"}
-        return [(names[model], ASSUMPTIONS[model], self.curve(model)) for model in models]
-
-    def stages(self):
-        """Steps on the way, denser at the start, where epsilon rises fastest; the last one at the end."""
-        return sorted({max(math.ceil(self.steps * (k / _STAGES) ** 2), 1) for k in range(1, _STAGES + 1)})
 
 
 def _worst_case(plan, parts):

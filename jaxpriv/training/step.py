@@ -9,7 +9,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxpriv.training.clipping import clipped_sum
+from jaxpriv.training.clipping import MARGIN, clipped_sum
 from jaxpriv.training.noise import private_mean
 from jaxpriv.training.sampling import capacity, poisson_sample
 
@@ -110,7 +110,7 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
         total, norms, losses, non_finite = everywhere(state.parameters, rows, mask, keys)
         if len(places):
             flat, restored = ravel_pytree(total)
-            total = restored(flat.at[places].add(canaries * jnp.asarray(clip_norm, flat.dtype)))
+            total = restored(flat.at[places].add(canaries * jnp.asarray((1 - MARGIN) * clip_norm, flat.dtype)))
         release = private_mean(jax.random.fold_in(noise_key, state.step), total, clip_norm=clip_norm,
                                noise_multiplier=jnp.asarray(noises)[state.step], expected_batch_size=plan.batch_size)
         scores = state.canaries + ravel_pytree(release)[0][places] if len(places) else state.canaries
