@@ -14,6 +14,8 @@ from jaxpriv.report import train
 from jaxpriv.report.train_config import TABLES, checked, read_config
 from jaxpriv.training import Plan, spent
 from tests.command import ROOT, command, run
+from tests.test_datasets import ROWS, write_adult, write_cifar, write_mnist
+from tests.training.problems import Quiet
 
 DIABETES = """\
 [data]
@@ -105,6 +107,7 @@ def test_interrupted_and_resumed(environment, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_dry_run(environment, tmp_path):
     """What would be spent, and nothing is."""
     done = run(environment, "train", "--config", written(tmp_path), "--out", tmp_path / "run", "--dry-run", "--json")
@@ -115,6 +118,7 @@ def test_dry_run(environment, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_out_of_reach(tmp_path, capsys):
     """A target that buries everything under noise is refused with the noise it needs and the nearest one."""
     assert cli.main(["train", "--config", str(written(tmp_path, epsilon=("mu = 2.0", "mu = 0.01"))), "--dry-run"]) == 2
@@ -225,3 +229,22 @@ def test_burial():
 
 def test_schedule_is_spread():
     np.testing.assert_array_equal(train._spread([2.0, 1.0], 5), [2, 2, 2, 1, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "model", "write"), [
+    ("fashion_mnist", "cnn", lambda folder: write_mnist(folder, True, 60)),
+    ("cifar10", "cnn", lambda folder: write_cifar(folder, 40)),
+    ("adult", "mlp", lambda folder: write_adult(folder, ROWS * 10))])
+def test_local_files(tmp_path, name, model, write):
+    """Whatever the loaders read can be trained on, from the file's words alone."""
+    write(tmp_path)
+    config = checked({"data": {"name": name, "folder": str(tmp_path)}, "model": {"name": model, "width": 2},
+                      "optimizer": {"name": "adam", "learning_rate": 0.01},
+                      "privacy": {"mu": 20.0, "batch_size": 16, "steps": 2}}, "job")
+    job = train.Job(config)
+    silent = Quiet(job.records, 16, (1.0, 1.0), job.trainer.dim)
+    found = job.trainer.fit({"x": job.data.x, "y": job.data.y}, plan=silent, seed=0, evaluate=job.evaluate)
+    assert 0 <= found.history[-1]["test_accuracy"] <= 1
+    assert np.isfinite(found.history[-1]["test_loss"])

@@ -19,7 +19,7 @@ DATA = data()
 
 @pytest.fixture(scope="module")
 def recorded():
-    return trainer().fit(DATA, seed=3, record_releases=True)
+    return trainer(exact=True).fit(DATA, seed=3, record_releases=True)
 
 
 def check_noise(releases, clean, std):
@@ -339,7 +339,7 @@ def test_diagnostics_are_apart(tmp_path):
 
 
 def test_metrics_have_epsilon(tmp_path):
-    found = trainer().fit(DATA, seed=0, folder=tmp_path / "run", evaluate_every=5)
+    found = trainer(exact=True).fit(DATA, seed=0, folder=tmp_path / "run", evaluate_every=5)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert rows == found.history
     epsilons = [row["epsilon"] for row in rows]
@@ -358,7 +358,7 @@ class WithStatistics(nnx.Module):
     ({"microbatch": 0}, "microbatch = 0"), ({"model": {}}, "no parameters"), ({"model": WithStatistics()}, "batch statistics")])
 def test_bad_settings(changes, words):
     with pytest.raises(ValueError, match=words):
-        trainer(**changes)
+        trainer(exact=True, **changes)
 
 
 BAD = {"empty": ({"x": np.zeros((0, 5)), "y": np.zeros(0)}, "no records"),
@@ -385,7 +385,7 @@ def test_bad_canaries_and_seeds(tmp_path):
 
 def test_membership_target():
     """A target for a weak adversary: the noise is its own, the result tells the worst case."""
-    found = trainer(privacy=PRIVACY, noise_multiplier=None).fit(DATA, seed=0)
+    found = trainer(exact=True, privacy=PRIVACY, noise_multiplier=None).fit(DATA, seed=0)
     assert float(found.plan.curve("membership").gdp_mu()) <= 1.0 or float(found.plan.curve().gdp_mu()) <= 1.0
     assert found.epsilon == pytest.approx(float(found.plan.curve().epsilon_bounds(1e-5)[1]), rel=1e-8)
 
