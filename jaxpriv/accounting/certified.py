@@ -28,7 +28,7 @@ class CertifiedProfile:
         >>> profile = CertifiedProfile(jaxpriv.worst_case.gaussian(1.0).symmetric())
         >>> low, high = profile.epsilon(1e-5)
         >>> print(f"{low:.6f} {high:.6f} {profile.tpr(0.1):.6f} {profile.advantage():.6f}")
-        4.377172 4.377172 0.389145 0.382925
+        4.377178 4.377178 0.389144 0.382925
     """
 
     def __init__(self, curve, precision=1e-11):
