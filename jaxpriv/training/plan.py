@@ -199,8 +199,8 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
     Raises: ValueError for values outside their range and for targets out of reach, with the nearest that is not.
 
         >>> plan = make_plan(Privacy(mu=0.5, threat_model="membership"), 10_000, dim=1000, batch_size=100, steps=100)
-        >>> bool(plan.curve("membership").gdp_mu() <= 0.5), bool(plan.curve("worst_case").gdp_mu() > 0.5)
-        (True, True)
+        >>> print(f"{plan.curve('membership').gdp_mu():.4f}", bool(plan.curve("worst_case").gdp_mu() > 0.5))
+        0.5000 True
     """
     missing = [name for name, value in (("batch_size", batch_size), ("steps", steps), ("noise_multiplier", noise_multiplier))
                if value is None]
