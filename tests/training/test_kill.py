@@ -31,18 +31,16 @@ def check_counted(folder):
     assert max(checkpoints, default=0) <= counted <= STEPS
 
 
-def run_and_kill(folder, cache, after):
-    """Start or go on; kill `after` so many seconds of training, or earlier where `after` is negative. True if it was done."""
+def run_and_kill(folder, cache, steps, seconds):
+    """Start or go on; kill so many steps and seconds later, with no steps while it starts. True if it was done."""
     process = subprocess.Popen([sys.executable, "-m", "tests.training.killed", str(folder), str(cache)], cwd=ROOT,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if after < 0:
-        time.sleep(-after)  # while it starts
-    elif process.stdout.readline():
-        time.sleep(after)
+    told = [process.stdout.readline() for _ in range(steps)]
+    time.sleep(seconds)
     process.kill()
     out, err = process.communicate()
     assert "Error" not in err, err
-    return "done" in out
+    return "done" in "".join([*told, out])
 
 
 def last_parameters(folder, whole):
@@ -60,8 +58,9 @@ def check_killed(tmp_path, kills):
     used = 0
     while used < kills and not done:
         used += 1
-        # mostly while it trains; after the last moment it could end on its own
-        done = run_and_kill(folder, tmp_path / "xla", moments.choice([-moments.uniform(1, 5), *[moments.uniform(0, 0.15)] * 5]))
+        # mostly while it trains, in a step, a ledger line or a checkpoint; now and then while it starts
+        moment = (0, moments.uniform(1, 5)) if moments.random() < 0.1 else (moments.randint(1, 9), moments.uniform(0, 0.1))
+        done = run_and_kill(folder, tmp_path / "xla", *moment)
         if not unspent(folder):
             check_counted(folder)
             now = spent(folder / "ledger.jsonl")[1]
