@@ -13,6 +13,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import cli
+from jaxpriv._flags import CERTIFY_EXAMPLE, make_parser
 from jaxpriv.report import Mechanism, certify
 from tests.command import ROOT, command, run
 
@@ -79,10 +80,10 @@ def test_example_of_the_help_page_can_be_pasted(environment, name):
 @pytest.mark.slow
 def test_configuration_of_the_help_page_can_be_pasted(environment, tmp_path):
     """The TOML text equals the flags above it."""
-    text = cli._CERTIFY_EXAMPLE.split("a TOML file instead of flags:\n")[1].split("\nor, for DP-SGD")[0]
+    text = CERTIFY_EXAMPLE.split("a TOML file instead of flags:\n")[1].split("\nor, for DP-SGD")[0]
     (tmp_path / "config.toml").write_text(text)
     by_file = run(environment, "certify", tmp_path / "config.toml", "--json")
-    flags = shlex.split(re.search(r"^ +(jaxpriv .*)$", cli._CERTIFY_EXAMPLE, re.M)[1])[1:]
+    flags = shlex.split(re.search(r"^ +(jaxpriv .*)$", CERTIFY_EXAMPLE, re.M)[1])[1:]
     assert json.loads(by_file.stdout) == json.loads(run(environment, *flags, "--json").stdout)
 
 
@@ -180,7 +181,7 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
     assert {line.split()[0] for line in lines} == {"certify", "sweep", "audit"}
     for line in lines:
-        arguments = cli._parser().parse_args(shlex.split(line))
+        arguments = make_parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
             assert cli._wanted(arguments)
         elif arguments.command == "audit":

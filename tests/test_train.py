@@ -3,12 +3,14 @@
 import json
 import signal
 import subprocess
+import textwrap
 import time
 
 import numpy as np
 import pytest
 
 from jaxpriv import cli, datasets
+from jaxpriv._flags import TRAIN_EXAMPLE
 from jaxpriv.datasets import Dataset
 from jaxpriv.report import train
 from jaxpriv.report.train_config import TABLES, checked, read_config
@@ -128,6 +130,15 @@ def test_out_of_reach(tmp_path, capsys):
     assert told.count("\n") == 1
 
 
+def test_configuration_of_the_help_page_can_be_pasted(tmp_path):
+    """Every table and setting of it is known."""
+    text = TRAIN_EXAMPLE.split("a TOML file:\n")[1].split("\nexit code")[0]
+    (tmp_path / "job.toml").write_text(textwrap.dedent(text))
+    config = read_config(tmp_path / "job.toml")
+    assert set(config) == set(TABLES)
+    assert config["privacy"]["noise_schedule"] == [1.2, 1]
+
+
 @pytest.mark.parametrize(("old", "new", "words"), [
     ('name = "diabetes"', 'name = "iris"', "accepted: digits, diabetes"), ("[model]", "[modle]", "unknown table [modle]"),
     ("learning_rate = 0.5", "", "learning_rate is missing in [optimizer]"), ("learning_rate = 0.5", "rate = 1", "'rate'"),
@@ -145,8 +156,6 @@ def test_out_of_reach(tmp_path, capsys):
     ('name = "diabetes"', 'name = "adult"', "folder is missing")])
 def test_bad_files(tmp_path, capsys, old, new, words):
     arguments = ["train", "--config", str(written(tmp_path, change=(old, new))), "--out", str(tmp_path / "run")]
-    if "noise_multiplier" not in old and old == "epochs = 8" and new == "":
-        arguments = [*arguments, "--dry-run"]
     assert cli.main(arguments) == 2
     told = capsys.readouterr()
     assert words in told.err
@@ -225,10 +234,6 @@ def test_canary_records(kind, tmp_path):
 def test_burial():
     """Noise and gradients of equal length: sigma d^1/2 = n T^1/2."""
     assert train.burial(Plan(1000, 100, (100.0,) * 25, 25)) == pytest.approx(1.0)
-
-
-def test_schedule_is_spread():
-    np.testing.assert_array_equal(train._spread([2.0, 1.0], 5), [2, 2, 2, 1, 1])
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ variance for the rest of the space: nothing d x d is formed), `Diagonal`. Each h
 such gradients plus noise, and `products`, inner products under C^-1. Every score needs no more.
 """
 
+from abc import ABC, abstractmethod
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,19 +20,20 @@ _BLOCK = 8192
 _MAX_FULL = 4096  # "auto": beyond it a d x d factor costs more than it tells
 
 
-class NormalLaw:
+class NormalLaw(ABC):
     """N(mean, C) in one of its forms; a form has `mean`, `_of_mean` and `products`."""
 
     def of_mean(self, batch_size, noise_std=0.0):
         """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
         return self._of_mean(as_parameter("batch_size", batch_size, POSITIVE), as_parameter("noise_std", noise_std, NONNEGATIVE))
 
+    @abstractmethod
     def _of_mean(self, n, noise):
-        raise NotImplementedError
+        """`of_mean`, of arguments that are checked."""
 
+    @abstractmethod
     def products(self, x, y):
         """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
-        raise NotImplementedError
 
 
 @pytree

@@ -1,9 +1,8 @@
 """A mechanism from a TOML file or from flags: every unknown or missing key is one clear error."""
 
-import tomllib
-
 from jaxpriv.report.certificate import Mechanism
 from jaxpriv.report.dp_sgd import DpSgd
+from jaxpriv.report.toml import toml_content
 
 _KEYS = {"noise", "sensitivity", "std", "scale", "releases", "dim"}
 _DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon", "dim"}
@@ -78,13 +77,7 @@ def _numbers(key, value):
 
 def read_toml(path):
     """(table, its settings, delta or None) from a file with one of [mechanism], [dp_sgd], and an optional [certificate]."""
-    try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
+    content = toml_content(path)
     tables = ("mechanism", "dp_sgd")
     unknown = sorted(set(content) - {*tables, "certificate"})
     if unknown:

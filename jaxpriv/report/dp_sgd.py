@@ -4,17 +4,15 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_number
-from jaxpriv.accounting.calibrate import calibrate
-from jaxpriv.report.certificate import DELTA
+from jaxpriv._checks import POSITIVE, check_number
 from jaxpriv.report.table import rounded_up
-from jaxpriv.training.plan import ADJACENCY, ASSUMPTIONS, NOISES, poisson, steps_of
+from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy, make_plan, steps_of
 
 _STAGES = 8
 
 
 @dataclass(frozen=True)
-class DpSgd:
+class DpSgd(PoissonSampled):
     """Gaussian noise on the sum of clipped gradients of a Poisson sample, step by step.
 
     Attributes:
@@ -45,37 +43,13 @@ class DpSgd:
     def calibrated(cls, epsilon, delta, **settings):
         """The DP-SGD of these settings whose noise just meets (epsilon, delta) against the worst case."""
         unit = cls(noise_multiplier=1.0, **settings)
-        check_number("epsilon", epsilon, NONNEGATIVE)
-        check_number("delta", delta, DELTA)
-
-        def make_curve(noise):
-            return replace(unit, noise_multiplier=noise).worst_case(unit.steps)
-
-        def holds(noise):
-            return make_curve(noise).delta_bounds(epsilon)[1] <= delta
-
-        # upwards step by step: far above the answer delta is so small that its bracket says little
-        noise = next((noise for noise in NOISES if holds(noise)), None)
-        if noise in (None, NOISES[0]):
-            lies = "below" if noise else "above"
-            raise ValueError(f"epsilon = {epsilon} at delta = {delta} needs a noise_multiplier {lies} {noise or NOISES[-1]}")
-        return replace(unit, noise_multiplier=calibrate(make_curve, epsilon=epsilon, delta=delta, bracket=(noise / 2, noise)))
-
-    @property
-    def sampling_rate(self):
-        return self.batch_size / self.dataset_size
+        plan = make_plan(Privacy(epsilon=epsilon, delta=delta), unit.dataset_size, unit.dim, batch_size=unit.batch_size,
+                         steps=unit.steps)
+        return replace(unit, noise_multiplier=plan.noise_multipliers[0])
 
     @property
     def steps(self):
         return steps_of(self.dataset_size, self.batch_size, self.epochs)
-
-    @property
-    def adjacency(self):
-        return ADJACENCY
-
-    @property
-    def sampling(self):
-        return poisson(self.sampling_rate)
 
     def settings(self):
         """What a certificate says of it in numbers."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from jaxpriv.report.dp_sgd import steps_of
+from jaxpriv.training.plan import steps_of
 
 _DIRECT, _BY_EPOCHS = ("sampling_rate", "steps"), ("dataset_size", "batch_size", "epochs")
 

@@ -13,8 +13,9 @@ from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.report.table import rounded_up
 from jaxpriv.report.training import training_certificate, write_pages
 from jaxpriv.training.models import make_model
-from jaxpriv.training.plan import Privacy, steps_of
-from jaxpriv.training.trainer import DPTrainer, differences, unspent
+from jaxpriv.training.plan import Privacy
+from jaxpriv.training.run import differences, unspent
+from jaxpriv.training.trainer import DPTrainer
 
 _MODEL_KEY = 0  # of the initial weights, which tell nothing of the data
 
@@ -66,22 +67,12 @@ class Job:
                                 jax.random.key(_MODEL_KEY))
         self.canaries = self._canaries()
         self.records = len(self.data.x) + (0 if isinstance(self.canaries, int) else len(self.canaries["x"]))
-        steps = privacy["steps"]
-        if privacy["epochs"] is not None:
-            if steps is not None:
-                raise ValueError("give epochs or steps in [privacy], not both")
-            if privacy["batch_size"] is None or not privacy["epochs"] > 0:
-                raise ValueError(f"epochs = {privacy['epochs']} with batch_size = {privacy['batch_size']} in [privacy]; "
-                                 "accepted: (0, inf), with a batch size")
-            steps = steps_of(self.records, privacy["batch_size"], privacy["epochs"])
-        if privacy["batch_size"] is not None and not 0 < privacy["batch_size"] <= self.records:
-            raise ValueError(f"batch_size = {privacy['batch_size']:g} is outside its range (0, {self.records} records]")
         optimizer = {"sgd": lambda s: optax.sgd(s["learning_rate"], momentum=s["momentum"] or None),
                      "adam": lambda s: optax.adam(s["learning_rate"])}[config["optimizer"]["name"]](config["optimizer"])
         self.trainer = DPTrainer(
-            example_loss, self.model, optimizer, self.privacy, batch_size=privacy["batch_size"], steps=steps,
-            noise_multiplier=privacy["noise_multiplier"], clip_norm=privacy["clip_norm"],
-            schedule=_spread(privacy["noise_schedule"], steps), microbatch=config["run"]["microbatch"])
+            example_loss, self.model, optimizer, self.privacy, batch_size=privacy["batch_size"], epochs=privacy["epochs"],
+            steps=privacy["steps"], noise_multiplier=privacy["noise_multiplier"], clip_norm=privacy["clip_norm"],
+            schedule=privacy["noise_schedule"], microbatch=config["run"]["microbatch"])
         if isinstance(self.canaries, int) and self.canaries > self.trainer.dim:
             raise ValueError(f"canaries = {self.canaries} in [audit] is outside its range 0 ... {self.trainer.dim} parameters")
         self.plan = self._in_reach()
@@ -106,7 +97,7 @@ class Job:
             return plan
         noise = max(plan.noise_multipliers)
         within = dataclasses.replace(plan, noise_multipliers=tuple(each / buried for each in plan.noise_multipliers))
-        nearest = CertifiedProfile(within.curve()).epsilon(plan.delta)[1]
+        nearest = CertifiedProfile(within.curve(), precision=1e-3).epsilon(plan.delta)[1]
         raise ValueError(
             f"{self.privacy} over {plan.steps} steps of {plan.batch_size:g} records needs a noise multiplier >= {noise:.4g}: all "
             f"noise together is then {buried:.3g} times as long as all clipped gradients together can be, so accuracy will be "
@@ -183,15 +174,6 @@ def _logits(model, x):
 
 def _losses(model, records):
     return np.asarray(optax.softmax_cross_entropy_with_integer_labels(_logits(model, records["x"]), records["y"]))
-
-
-def _spread(factors, steps):
-    """A few factors over all steps, each for an equal share of them."""
-    if factors is None:
-        return None
-    if steps is None:
-        raise ValueError("noise_schedule in [privacy] goes with epochs or steps")
-    return np.asarray(factors, float)[np.arange(steps) * len(factors) // steps]
 
 
 def claim(folder):

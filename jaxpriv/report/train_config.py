@@ -1,7 +1,6 @@
 """The TOML file of `jaxpriv train`: every unknown, missing or impossible setting is one clear error."""
 
-import tomllib
-
+from jaxpriv.report.toml import toml_content
 from jaxpriv.training.models import MODELS
 from jaxpriv.training.plan import THREAT_MODELS
 
@@ -32,14 +31,7 @@ def read_config(path):
 
     Raises: ValueError naming the file, the table and the setting.
     """
-    try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
-    return checked(content, path)
+    return checked(toml_content(path), path)
 
 
 def checked(content, path):

@@ -23,15 +23,28 @@ ASSUMPTIONS = {
     "membership": membership.ASSUMPTION + " The gradients are taken as normal, typical and of a covariance as clipping leaves "
                   "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1).",
 }
-ADJACENCY = "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
 _KINDS = 32  # each is traced and compiled on its own
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
-NOISES = tuple(2.0**k for k in range(-4, 13))
+_NOISES = tuple(2.0**k for k in range(-4, 13))
 
 
-def poisson(rate):
-    """The sampling, in words."""
-    return f"Poisson: every record takes part in a step with probability {rate:g}, independently"
+class PoissonSampled:
+    """What is said of any DP-SGD: its sampling and whom it is compared with."""
+
+    dataset_size: int
+    batch_size: float
+
+    @property
+    def sampling_rate(self):
+        return self.batch_size / self.dataset_size
+
+    @property
+    def adjacency(self):
+        return "add/remove one record (it moves a sum of clipped gradients by at most the clipping norm)"
+
+    @property
+    def sampling(self):
+        return f"Poisson: every record takes part in a step with probability {self.sampling_rate:g}, independently"
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,7 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(PoissonSampled):
     """Steps of DP-SGD: Gaussian noise on sums of clipped gradients over Poisson samples.
 
     Attributes:
@@ -111,10 +124,6 @@ class Plan:
     def steps(self):
         return len(self.noise_multipliers)
 
-    @property
-    def sampling_rate(self):
-        return self.batch_size / self.dataset_size
-
     def curve(self, threat_model="worst_case", steps=None):
         """The curve of both directions after the first `steps` steps, which may be traced; all of them unless given.
 
@@ -141,15 +150,6 @@ class Plan:
     @property
     def _constant(self):
         return len(set(self.noise_multipliers)) == 1
-
-    # what a certificate says of it
-    @property
-    def adjacency(self):
-        return ADJACENCY
-
-    @property
-    def sampling(self):
-        return poisson(self.sampling_rate)
 
     def settings(self):
         """In numbers."""
@@ -193,7 +193,8 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
     Args:
         privacy: a `Privacy`. dataset_size: number of records. dim: number of parameters.
         batch_size: expected, in (0, dataset_size]. steps: in 1, 2, 3, ... noise_multiplier: in (0, inf).
-        schedule: `Float[Array, "steps"]` in (0, inf), factors of the noise multiplier for each step; all 1 unless given.
+        schedule: `Float[Array, "k"]` in (0, inf), 1 <= k <= steps: factors of the noise multiplier, each for an equal share of
+            the steps; one factor 1 unless given.
 
     Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its upper bound.
     Raises: ValueError for values outside their range and for targets out of reach, with the nearest that is not.
@@ -208,14 +209,13 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
         raise ValueError(f"{' and '.join(missing)} are missing: leave out one at most, which is then solved for")
     if steps is not None and not (steps >= 1 and int(steps) == steps):
         raise ValueError(f"steps = {steps} is outside its range 1, 2, 3, ...")
-    factors = None if schedule is None else np.asarray(schedule, float)
-    if factors is not None and (steps is None or factors.shape != (steps,)):
-        raise ValueError(f"schedule has shape {factors.shape} for steps = {steps}; accepted: one factor for each step")
-    factors = np.ones(1) if factors is None else factors
+    factors = np.ones(1) if schedule is None else np.asarray(schedule, float)
+    if schedule is not None and not (steps is not None and factors.ndim == 1 and 1 <= len(factors) <= steps):
+        raise ValueError(f"schedule has shape {factors.shape} for steps = {steps}; accepted: a list of at most so many factors")
 
     def planned(batch, count, noise):
-        each = factors if len(factors) > 1 else np.repeat(factors, int(count))
-        return Plan(int(dataset_size), float(batch), tuple((each * noise).tolist()), int(dim), privacy.delta)
+        each = noise * factors[np.arange(int(count)) * len(factors) // int(count)]
+        return Plan(int(dataset_size), float(batch), tuple(each.tolist()), int(dim), privacy.delta)
 
     # what is given is checked before anything is solved
     planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,
@@ -249,11 +249,11 @@ def _noise(planned, privacy):
 
 def _least_noise(planned, privacy):
     # upwards step by step: far above the answer delta is so small that its bracket says little
-    noise = next((noise for noise in NOISES if holds(planned(noise), privacy)), None)
+    noise = next((noise for noise in _NOISES if holds(planned(noise), privacy)), None)
     if noise is None:
-        raise ValueError(f"{privacy} needs a noise multiplier above {NOISES[-1]:g}; accepted: a weaker target, fewer steps, a "
+        raise ValueError(f"{privacy} needs a noise multiplier above {_NOISES[-1]:g}; accepted: a weaker target, fewer steps, a "
                          "smaller batch")
-    if noise == NOISES[0]:
+    if noise == _NOISES[0]:
         raise ValueError(f"{privacy} is met by a noise multiplier below {noise:g}, where accounting says nothing of use; "
                          "accepted: a stronger target, or a noise_multiplier")
     return calibrate(lambda value: planned(value).curve(privacy.threat_model), **privacy.target, bracket=(noise / 2, noise))

@@ -1,12 +1,8 @@
 """DP-SGD for Flax models from a privacy target to trained parameters, with a ledger that cannot under-count."""
 
 import contextlib
-import hashlib
-import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -17,14 +13,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxpriv._checks import POSITIVE, check_number
 from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.attacks.gradients import taken_apart
-from jaxpriv.training.checkpoints import Checkpoints
-from jaxpriv.training.keys import Keys, fresh_keys, key_of, read_keys, write_keys
-from jaxpriv.training.ledger import Ledger
 from jaxpriv.training.plan import Plan, Privacy, make_plan, steps_of
+from jaxpriv.training.processes import placed
 from jaxpriv.training.progress import Progress
+from jaxpriv.training.run import Run
 from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, physical_batch
-
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ class DPTrainer:
         batch_size: expected number of records in a batch. epochs or steps: how long. noise_multiplier: see `make_plan`: one of
             the three may be left out and is solved for; usually the noise.
         clip_norm: in (0, inf). per_layer: clip every array of the parameters on its own, as `clipped_sum`.
-        schedule: factors of the noise multiplier, one for each step.
+        schedule: factors of the noise multiplier, as `make_plan`.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
         mesh: of devices with one axis "data"; all devices unless given.
 
@@ -158,12 +151,11 @@ class DPTrainer:
         plan = self.plan(records + (0 if dirac else candidates)) if plan is None else plan
         if dirac and not 0 <= candidates <= self.dim:
             raise ValueError(f"canaries = {canaries} is outside its range [0, {self.dim} parameters]")
-        header = _plain({"version": _VERSION, "numbers": _numerics(), "plan": plan.settings(), "delta": plan.delta,
-                         "clip_norm": self.clip_norm, "target": str(self.privacy), "per_layer": self._per_layer,
-                         "canaries": candidates, "seed": seed, "settings": settings})
+        header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm, "target": str(self.privacy),
+                  "per_layer": self._per_layer, "canaries": candidates, "seed": seed, "settings": settings}
         with contextlib.ExitStack() as stack:
-            run = stack.enter_context(_Run.resume(folder, header, [data, canaries]) if resume
-                                      else _Run.start(folder, header, [data, canaries], seed))
+            run = stack.enter_context(Run.resume(folder, header, [data, canaries]) if resume
+                                      else Run.start(folder, header, [data, canaries], seed))
             coin, spread = jax.random.split(jax.random.fold_in(run.keys.model, plan.steps))
             members = np.asarray(jax.random.bits(coin, (candidates,), jnp.uint8) & 1, bool)
             places = np.asarray(jax.random.permutation(spread, self.dim)[: candidates if dirac else 0])
@@ -192,8 +184,8 @@ class DPTrainer:
                 raise OverflowError(f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing of it was "
                                     "released; start a new run (this has a probability below 1e-12)")
             indices = np.asarray(now.indices)
-            batch = jax.tree.map(lambda leaf, i=indices: _placed(np.asarray(leaf)[i], split), data)
-            arguments = (state, run.keys.noise, run.keys.model, batch, _placed(np.asarray(now.mask), split),
+            batch = jax.tree.map(lambda leaf, i=indices: placed(np.asarray(leaf)[i], split), data)
+            arguments = (state, run.keys.noise, run.keys.model, batch, placed(np.asarray(now.mask), split),
                          np.asarray(now.canaries), np.bool_((at + 1) % told.evaluate_every == 0 or at + 1 == end))
             if at == first:
                 lowered = step.lower(*arguments)
@@ -230,130 +222,8 @@ class DPTrainer:
         width = jax.dtypes.canonicalize_dtype(jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32))
         state = State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
                       jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
-        return jax.tree.map(lambda leaf: _placed(np.asarray(leaf), whole) if self.mesh.size > 1 else jax.device_put(leaf, whole),
+        return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole) if self.mesh.size > 1 else jax.device_put(leaf, whole),
                             state)
-
-
-class _Run:
-    """The keys, the ledger and the files of one run; without a folder all but the keys is nothing."""
-
-    def __init__(self, folder, keys: Keys, ledger=None, checkpoints=None):
-        self.folder, self.keys, self._ledger, self._checkpoints = folder, keys, ledger, checkpoints
-        self.history: list = []
-        self._counted = 0
-
-    @classmethod
-    def start(cls, folder, header, data, seed):
-        keys = fresh_keys(seed)
-        if folder is None:
-            return cls(None, _same_everywhere(keys))
-        folder = Path(folder)
-        if jax.process_index() > 0:  # the first process keeps the ledger
-            return cls(None, _same_everywhere(keys), None, Checkpoints(folder / "checkpoints"))
-        if not unspent(folder):
-            raise ValueError(f"{folder} has the ledger of a run: resume it, or choose another folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("keys.json", "ledger.jsonl"):  # of a start that was cut off
-            (folder / name).unlink(missing_ok=True)
-        write_keys(folder / "keys.json", keys)
-        try:
-            ledger = Ledger.create(folder / "ledger.jsonl", {**header, "data": keys.fingerprint(data)})
-        except BaseException:
-            (folder / "keys.json").unlink()
-            raise
-        return cls(folder, _same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
-
-    @classmethod
-    def resume(cls, folder, header, data):
-        if folder is None:
-            raise ValueError("resume = True without a folder")
-        folder = Path(folder)
-        if jax.process_index() > 0:
-            return cls(None, _same_everywhere(fresh_keys()), None, Checkpoints(folder / "checkpoints"))
-        ledger = Ledger.open(folder / "ledger.jsonl")
-        try:
-            keys = read_keys(folder / "keys.json")
-            told = dict(ledger.header)
-            same = keys.fingerprint(data) == told.pop("data", None)
-            changes = differences(told, header)
-            if changes:
-                raise ValueError(f"{folder} is the run of another configuration: {'; '.join(changes)}")
-            if not same:
-                raise ValueError(f"{folder} is a run on other data: the same noise on both would show their difference")
-            return cls(folder, _same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
-        except BaseException:
-            ledger.close()
-            raise
-
-    @property
-    def reserved(self):
-        return self._counted if self._ledger is None else self._ledger.reserved
-
-    def reserve(self, until):
-        if self._ledger is None:
-            self._counted = until
-        else:
-            self._ledger.reserve(until)
-        _wait("reserved")  # no process runs a step that is not on the disk
-
-    def same_program(self, text):
-        """Refuse to repeat steps by another program: the same noise on other gradients would show their difference."""
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        if self._ledger is not None and self._ledger.noted("program", digest) != digest:
-            raise ValueError(f"{self.folder} is the run of another program: the model, the loss, the optimiser or the devices "
-                             "have changed, or what they compute with")
-
-    def restored(self, start):
-        """The state to go on from: that of the last checkpoint, else the first; what was logged after it is removed."""
-        at = None if self._checkpoints is None else self._checkpoints.last()
-        if at is not None and self._ledger is not None and at > self.reserved:
-            raise ValueError(f"{self.folder} has a checkpoint after {at} steps, but its ledger counts {self.reserved}: what was "
-                             "spent is not known")
-        if self.folder is not None:
-            self.history = _cut(self.folder / "metrics.jsonl", at or 0)
-            _cut(self.folder / "diagnostics.jsonl", at or 0)
-        return start if at is None else self._checkpoints.restore(at, start)
-
-    def releases(self, steps, dim):
-        if self.folder is None:
-            return np.zeros((steps, dim), np.float32)
-        path = self.folder / "releases.npy"
-        return np.lib.format.open_memmap(path, "r+" if path.exists() else "w+", np.float32, (steps, dim))
-
-    def log(self, name, row):
-        if self.folder is not None:
-            with open(self.folder / name, "a") as file:
-                file.write(json.dumps(row) + "\n")
-
-    def save(self, at, state, releases):
-        if self._checkpoints is not None:
-            if isinstance(releases, np.memmap):
-                releases.flush()
-            if self._checkpoints.last() != at:
-                self._checkpoints.save(at, state)
-
-    def finish(self):
-        """The keys go: with them somebody could take the noise off."""
-        if self.folder is not None:
-            (self.folder / "keys.json").unlink(missing_ok=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for part in (self._checkpoints, self._ledger):
-            if part is not None:
-                part.close()
-
-
-def unspent(folder):
-    """Whether nothing was spent in this folder: no ledger there has a whole line, and no checkpoint says otherwise."""
-    folder = Path(folder)
-    try:
-        begun = b"\n" in (folder / "ledger.jsonl").read_bytes()
-    except FileNotFoundError:
-        begun = False
-    return not begun and not any((folder / "checkpoints").glob("*"))
 
 
 def _refuse_batch_statistics(model):
@@ -381,67 +251,5 @@ def _records(data):
     return size
 
 
-def _placed(array, sharding):
-    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
-
-
 def _numbers(told):
     return {name: value if isinstance(value, bool) else float(value) for name, value in told.items()}
-
-
-def _numerics():
-    """What random numbers depend on: with others the steps that are repeated would not be the same ones."""
-    return {"jax": jax.__version__, "x64": jax.config.values["jax_enable_x64"],
-            "partitionable": jax.config.values["jax_threefry_partitionable"]}
-
-
-def _plain(value):
-    """As JSON gives it back."""
-    return json.loads(json.dumps(value))
-
-
-def differences(before, now, name=""):
-    """What changed between two configurations, as texts "name: old -> new".
-
-    >>> differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4})
-    ['a.b: 1 -> 3', 'c: 2 -> none', 'd: none -> 4']
-    """
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        return [] if before == now else [f"{name}: {'none' if before is None else before} -> {'none' if now is None else now}"]
-    keys = [*before, *(key for key in now if key not in before)]
-    return [change for key in keys
-            for change in differences(before.get(key), now.get(key), f"{name}.{key}" if name else str(key))]
-
-
-def _cut(path, last):
-    """The rows of a log up to a step; later ones will come again, and one that was cut off while written is no row."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_text().splitlines():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if row["step"] <= last:
-                rows.append(row)
-    fresh = path.with_suffix(".new")
-    fresh.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    os.replace(fresh, path)
-    return rows
-
-
-def _same_everywhere(keys):
-    """Several processes take the keys of the first."""
-    if jax.process_count() == 1:
-        return keys
-    from jax.experimental import multihost_utils
-
-    data = multihost_utils.broadcast_one_to_all([np.asarray(jax.random.key_data(key)) for key in keys[:3]])
-    noise, sampling, model = map(key_of, data)
-    return Keys(noise, sampling, model, keys.secret, keys.private)
-
-
-def _wait(name):
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
-        multihost_utils.sync_global_devices(name)

@@ -6,7 +6,7 @@ import time
 import jax
 
 from jaxpriv.cli import compile_fast
-from jaxpriv.training.trainer import unspent
+from jaxpriv.training.run import unspent
 from tests.training.problems import data, trainer
 
 STEPS = 60

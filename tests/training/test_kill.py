@@ -13,8 +13,8 @@ import pytest
 
 from jaxpriv.training import spent
 from jaxpriv.training.checkpoints import Checkpoints
+from jaxpriv.training.run import unspent
 from jaxpriv.training.step import State
-from jaxpriv.training.trainer import unspent
 from tests.command import ROOT
 from tests.training.killed import STEPS, train
 from tests.training.problems import equal

@@ -197,7 +197,7 @@ def test_stopped_early_and_cut_off(tmp_path, monkeypatch):
         return {"stop": evaluate.calls == 2}
 
     evaluate.calls = 0
-    monkeypatch.setattr(trainer_module._Run, "finish", lambda self: None)
+    monkeypatch.setattr(trainer_module.Run, "finish", lambda self: None)
     settings = {"folder": tmp_path / "run", "evaluate": evaluate, "evaluate_every": 4, "checkpoint_every": 4, "seed": 1}
     one = trainer().fit(DATA, **settings)
     monkeypatch.undo()
