@@ -13,6 +13,7 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxpriv[plots]'") from None
 
 _COLOURS = ("#c0392b", "#2c6fbb", "#2a9d5c")
+_STYLES = ("-", "-.", (0, (6, 6)))  # broken, for one may lie on the other
 _POINTS = 32
 
 
@@ -84,11 +85,18 @@ def draw_training(profiles, history, delta, audit, file):
     figure = Figure(figsize=(15, 4.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     largest = max(min(max(e for e, d in profiles[0][1].known() if d > 1e-2 * delta), 50.0), 1e-3)
-    for (name, profile), colour in zip(profiles, _COLOURS):
-        epsilons, deltas = (np.asarray(column) for column in zip(*profile.known()))
-        left.plot(*_trade_off(epsilons, deltas), label=name, color=colour)
-        some = deltas > 0
-        middle.semilogy(epsilons[some], deltas[some], ".-", label=name, color=colour)
+    worst = profiles[0][1]
+    for epsilon in np.linspace(0.0, largest, _POINTS):
+        worst.delta(epsilon)
+    for (name, profile), colour, style in zip(profiles, _COLOURS, _STYLES):
+        # who knows less sees no more than the worst case, whatever the approximation behind a curve says
+        both = [tuple(np.asarray(column) for column in zip(*each.known())) for each in (profile, worst)]
+        curves = [_trade_off(*each) for each in both]
+        grid = np.union1d(*(alpha for alpha, _ in curves))
+        left.plot(grid, np.max([np.interp(grid, *curve) for curve in curves], 0), linestyle=style, label=name, color=colour)
+        grid = np.union1d(*(epsilons for epsilons, _ in both))
+        logs = [np.interp(grid, epsilons, np.log(np.maximum(deltas, 1e-300))) for epsilons, deltas in both]
+        middle.semilogy(grid, np.exp(np.min(logs, 0)), linestyle=style, label=name, color=colour)
     left.plot([0, 1], [1, 0], color="0.7", linestyle=":", label="perfect privacy")
     left.set(xlabel="type I error α (false positive rate)", ylabel="type II error β", title="Trade-off curves")
     left.set(xlim=(0, 1), ylim=(0, 1))

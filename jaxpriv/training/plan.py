@@ -21,7 +21,8 @@ ASSUMPTIONS = {
     "relaxed": "The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step by step, "
                "and does not add releases up.",
     "membership": membership.ASSUMPTION + " The gradients are taken as normal, typical and of a covariance as clipping leaves "
-                  "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1).",
+                  "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1). "
+                  "Where it says more than the worst case, the worst case is given.",
 }
 _KINDS = 32  # each is traced and compiled on its own
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
