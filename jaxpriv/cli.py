@@ -200,14 +200,17 @@ def _train(arguments):
         check_same(folder, config)
     elif not arguments.dry_run:
         claim(folder)
-    job = Job(config)
+    with _busy("calibration"):
+        job = Job(config)
     print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
     if arguments.dry_run:
         spent = job.spending()
         _print(spent, lambda spent: "\n".join(f"{name}: {value}" for name, value in spent.items()), arguments.json)
         return 0
     print(f"Run folder: {folder} (after Ctrl-C or a crash, --resume goes on).", file=sys.stderr)
-    certificate = job.run(folder, arguments.resume, progress=not arguments.json)
+    trained = job.train(folder, arguments.resume, progress=not arguments.json)
+    with _busy("audit and certificate"):
+        certificate = job.certify(trained, folder)
     _print(certificate, render_training, arguments.json)
     print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.html'}", file=sys.stderr)
     return 3 if certificate["audit"] and certificate["audit"]["violated"] else 0
@@ -222,6 +225,13 @@ def _with_progress(rows, total):
     from rich.progress import track
 
     return track(rows, "configurations", total, console=Console(stderr=True), disable=not sys.stderr.isatty())
+
+
+def _busy(text):
+    """A context that shows on a terminal what takes a while."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
 
 
 def _show(certificate, as_json):
@@ -260,7 +270,8 @@ def main(argv=None):
 def _interrupted(number, frame):
     """Leave at once: an exception that travels through a running compilation can take the interpreter down with it."""
     del number, frame
-    print("jaxpriv: interrupted", file=sys.stderr, flush=True)
+    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # which progress bars hide
+    print(f"{cursor}jaxpriv: interrupted", file=sys.stderr, flush=True)
     os._exit(130)
 
 

@@ -118,18 +118,22 @@ class Job:
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, self.data.test_y)
         return {"test_accuracy": float(np.mean(np.argmax(logits, -1) == self.data.test_y)), "test_loss": float(np.mean(losses))}
 
-    def run(self, folder, resume, progress):
-        """Train, audit, write everything. Returns the certificate."""
+    def train(self, folder, resume, progress):
+        """Train, or go on; everything but the audit and the certificate is then in the folder. Returns a `Trained`."""
         folder, run = Path(folder), self.config["run"]
         if not resume:
             claim(folder)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
-        trained = self.trainer.fit(
+        return self.trainer.fit(
             {"x": self.data.x, "y": self.data.y}, plan=self.plan, seed=run["seed"], folder=folder, resume=resume,
             evaluate=self.evaluate, evaluate_every=run["evaluate_every"], checkpoint_every=run["checkpoint_every"],
             canaries=self.canaries, record_releases=run["record_releases"], diagnostics=run["diagnostics"], progress=progress,
             settings=self.config)
+
+    def certify(self, trained, folder):
+        """Audit and certify what was trained, and write both. Returns the certificate."""
+        folder = Path(folder)
         audit = self._audit(trained, folder)
         certificate, profiles = training_certificate(trained, self.privacy, audit, self.config)
         write_pages(certificate, profiles, trained.history, folder)

@@ -6,24 +6,25 @@ from rich.progress import Progress as Bars
 
 
 class Progress:
-    """A bar on standard error while the context is open, if it is a terminal and `shown`."""
+    """A bar on standard error while the context is open, if it is a terminal and `shown`; 80 columns are enough for it."""
 
-    def __init__(self, steps, privacy, delta, shown):
+    def __init__(self, steps, shown):
         console = Console(stderr=True)
         self._shown = bool(shown and console.is_terminal)
-        columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("ε = {task.fields[epsilon]:.4g} at δ = "
-                   f"{delta:g}"), TextColumn("{task.fields[told]}"), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
+                   TextColumn("ε {task.fields[epsilon]:.4g}"), TextColumn("{task.fields[told]}"), TimeRemainingColumn())
         self._bars = Bars(*columns, console=console, disable=not self._shown)
-        self._task = self._bars.add_task(str(privacy), total=steps, epsilon=0.0, told="")
+        self._task = self._bars.add_task("compiling", total=steps, epsilon=0.0, told="")
 
     def advance(self, step, epsilon):
         """`epsilon` is looked at only where it is shown: to look is to wait for it."""
         if self._shown:
-            self._bars.update(self._task, completed=step, epsilon=float(epsilon))
+            self._bars.update(self._task, description="training", completed=step, epsilon=float(epsilon))
 
     def tell(self, numbers):
-        """Show the newest evaluation."""
-        self._bars.update(self._task, told=", ".join(f"{name} {value:.4g}" for name, value in numbers.items() if name != "stop"))
+        """Show the first number of the newest evaluation."""
+        told = next((f"{name} {value:.4g}" for name, value in numbers.items() if name != "stop"), "")
+        self._bars.update(self._task, told=told)
 
     def __enter__(self):
         self._bars.__enter__()

@@ -163,7 +163,7 @@ class DPTrainer:
                 data = jax.tree.map(lambda rows, more: np.concatenate([rows, np.asarray(more)[members]]), data, canaries)
             often = max(plan.steps // 10, 1)
             told = _Told(evaluate, evaluate_every or often, checkpoint_every or often, record_releases, diagnostics)
-            bar = stack.enter_context(Progress(plan.steps, self.privacy, plan.delta, progress))
+            bar = stack.enter_context(Progress(plan.steps, progress))
             return self._trained(run, bar, data, plan, _Planted(members, places), told)
 
     def _trained(self, run, bar, data, plan, planted, told):
