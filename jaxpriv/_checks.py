@@ -27,6 +27,8 @@ POSITIVE = Domain(0.0, np.inf, "(0, inf)", 1.0, open_low=True, open_high=True)
 AT_LEAST_ONE = Domain(1.0, np.inf, "[1, inf)", 1.0, open_high=True)
 NONNEGATIVE = Domain(0.0, np.inf, "[0, inf)", 1.0, open_high=True)
 UNIT = Domain(0.0, 1.0, "[0, 1]")
+SCALE = Domain(1e-15, 1e15, "[1e-15, 1e15]")  # of norms and noises: their products are normal numbers in float32
+OPEN_UNIT = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
 RATE = Domain(0.0, 1.0, "(0, 1]", open_low=True)
 
 
@@ -63,6 +65,21 @@ def check_key(name, key):
         raise ValueError(f"{name} = {key!r} is not a JAX key; accepted: jax.random.key(...)")
     if key.shape != ():
         raise ValueError(f"{name} has shape {key.shape}; accepted: one key, from jax.random.key(...)")
+
+
+def check_whole(name, value, least=1, most=10**9):
+    """Raise ValueError for anything but a whole number in least ... most."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise ValueError(f"{name} = {value!r} is outside its range {least}, {least + 1}, ... {most:,}")
+
+
+def check_floating(name, tree):
+    """Raise ValueError for a pytree with leaves that are not real floating-point numbers: a complex square is no length."""
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        if not (hasattr(leaf, "dtype") or isinstance(leaf, float)) or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            kind = getattr(leaf, "dtype", type(leaf).__name__)
+            raise ValueError(f"{name}{jax.tree_util.keystr(path)} is {kind}; accepted: real floating-point arrays")
 
 
 def as_parameter(name, value, domain):

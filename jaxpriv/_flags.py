@@ -1,6 +1,7 @@
 """What the command line takes: its commands, their flags and the help that `--help` prints."""
 
 import argparse
+from importlib.metadata import version
 
 CERTIFY_EXAMPLE = """\
 examples:
@@ -54,7 +55,7 @@ examples:
 
 a TOML file:
   [data]
-  name = "digits"            # or diabetes; fashion_mnist, cifar10, adult with folder = "..."
+  name = "digits"            # or diabetes (is the progression above 140?); fashion_mnist, cifar10, adult with folder = "..."
   [model]
   name = "cnn"               # or linear, mlp
   width = 8
@@ -73,8 +74,14 @@ a TOML file:
   [audit]
   canaries = 500             # none unless given
   kind = "dirac"             # or mislabelled, blank
-  [run]
+  confidence = 0.95          # of what they prove
+  [run]                      # all of it may be left out
   seed = 0                   # not private; keys come from the operating system without it
+  microbatch = 64            # records whose gradients are in memory at once; all unless given
+  checkpoint_every = 50      # steps; a tenth of all unless given, as of evaluations
+  evaluate_every = 50
+  record_releases = false    # keep every noisy gradient, for attacks on them
+  diagnostics = false        # loss and share of clipped gradients of every batch: not private
 
 exit code: 0, 2 for bad input, 3 where the run's own canaries refute its certificate
 """
@@ -93,6 +100,7 @@ class _Parser(argparse.ArgumentParser):
 def make_parser():
     """The parser of `jaxpriv`; bad input is a ValueError."""
     parser = _Parser(prog="jaxpriv", description="Privacy accountant: worst case and realistic case side by side.")
+    parser.add_argument("--version", action="version", version=f"jaxpriv {version('jaxpriv')}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
     raw = argparse.RawDescriptionHelpFormatter
     train = commands.add_parser("train", help="DP-SGD from data to certificate", epilog=TRAIN_EXAMPLE, formatter_class=raw)

@@ -95,7 +95,8 @@ def _certify(arguments):
     if arguments.out is not None:
         folder = Path(arguments.out)
         folder.mkdir(parents=True, exist_ok=True)
-    certificate = certify(mechanism, delta, _run)
+    with _busy(f"computing (what is compiled is kept in {_cache()})"):
+        certificate = certify(mechanism, delta, _run)
     _show(certificate, arguments.json)
     if arguments.out is not None:
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
@@ -202,15 +203,19 @@ def _train(arguments):
         claim(folder)
     with _busy("calibration"):
         job = Job(config)
-    print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
     if arguments.dry_run:
         spent = job.spending()
         _print(spent, lambda spent: "\n".join(f"{name}: {value}" for name, value in spent.items()), arguments.json)
         return 0
+    print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
     print(f"Run folder: {folder} (after Ctrl-C or a crash, --resume goes on).", file=sys.stderr)
-    trained = job.train(folder, arguments.resume, progress=not arguments.json)
-    with _busy("audit and certificate"):
-        certificate = job.certify(trained, folder)
+    certificate: dict = {}
+
+    def certify(trained):
+        with _busy("audit and certificate"):
+            certificate.update(job.certify(trained, folder))
+
+    job.train(folder, arguments.resume, not arguments.json, certify)
     _print(certificate, render_training, arguments.json)
     print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.html'}", file=sys.stderr)
     return 3 if certificate["audit"] and certificate["audit"]["violated"] else 0
@@ -261,8 +266,8 @@ def main(argv=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, ModuleNotFoundError, OverflowError, OSError) as error:
-        print(f"jaxpriv: {error}", file=sys.stderr)
+    except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError, RecursionError) as error:
+        print(f"jaxpriv: {error or type(error).__name__}", file=sys.stderr)
         return 2
     return code
 

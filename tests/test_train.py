@@ -54,7 +54,7 @@ def test_the_readme_s_run(environment, tmp_path):
     folder = tmp_path / "run"
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "metrics.jsonl", "ledger.jsonl", "checkpoints", "certificate.json", "certificate.html",
-            "canaries.npz"} == names
+            "canaries.npz", "model.npz"} == names
     certificate = json.loads((folder / "certificate.json").read_text())
     worst, *others = certificate["adversaries"]
     assert worst["adversary"] == "worst case"
@@ -101,9 +101,19 @@ def test_interrupted_and_resumed(environment, tmp_path):
     assert done.returncode == 2
     assert "privacy.epochs: 200 -> 100" in done.stderr
     assert spent(folder / "ledger.jsonl")[1] == before
+    # again, between the last step and the certificate
+    process = subprocess.Popen([*arguments, "--resume"], env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+    while "1180" not in (folder / "metrics.jsonl").read_text() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert not (folder / "certificate.json").exists()
     done = run(environment, "train", "--config", path, "--out", folder, "--resume", "--json")
     assert done.returncode == 0, done.stderr
     certificate = json.loads(done.stdout)
+    over = run(environment, "train", "--config", path, "--out", folder, "--resume")
+    assert (over.returncode, over.stderr.count("\n")) == (2, 1)
+    assert "is done, with 1180 steps" in over.stderr
     assert certificate["steps_counted"] == certificate["steps_run"] == 1180
     assert certificate["adversaries"][0]["gdp_mu"] <= 2.0
 
@@ -150,7 +160,12 @@ def test_configuration_of_the_help_page_can_be_pasted(tmp_path):
     ("epochs = 8", "", "steps"), ("canaries = 20", "canaries = 200", "canaries = 200"),
     ("canaries = 20", "canaries = -1", "canaries = -1"), ("canaries = 20", 'canaries = 20\nkind = "odd"', "kind = 'odd'"),
     ('name = "linear"', 'name = "cnn"', "a cnn takes records of shape"), ("[data]", "[data]\nfolder = 'x'", "does not go with"),
-    ("[audit]", "[run]\nseed = -1\n[audit]", "seed = -1"), ("[data]", "[data", "is not TOML"),
+    ("[audit]", "[run]\nseed = -1\n[audit]", "seed = -1"), ("canaries = 20", "confidence = 1.5", "confidence = 1.5"),
+    ("canaries = 20", "confidence = nan", "confidence = nan"), ("epochs = 8", "epochs = inf", "epochs = inf"),
+    ("learning_rate = 0.5", "learning_rate = inf", "learning_rate = inf"), ("epochs = 8", "steps = 1000000000000", "steps = 1"),
+    ("learning_rate = 0.5", "learning_rate = 0.5\nmomentum = 1.5", "momentum = 1.5"),
+    ('name = "linear"', 'name = "mlp"\nwidth = 100000', "width"),
+    ("mu = 2.0", "mu = 1" + 400 * "0", "is not a number"), ("[data]", 5000 * "[", "job.toml"), ("[data]", "[data", "is not TOML"),
     ("epochs = 8", "epochs = 8\nnoise_schedule = [1, -1]", "noise_schedule = [1, -1]"),
     ("epochs = 8", "epochs = true", "epochs = True"),
     ('name = "diabetes"', 'name = "adult"', "folder is missing")])
@@ -167,7 +182,8 @@ def test_bad_files(tmp_path, capsys, old, new, words):
     ([], "--config"), (["--config", "nothing.toml"], "cannot read nothing.toml"),
     (["--config", "job.toml", "--resume"], "no run"),
     (["--config", "job.toml", "--resume", "--dry-run"], "does not go with"), (["--config", "job.toml", "--rezume"], "--rezume"),
-    (["--config", "job.toml", "--out", "full"], "is not empty")])
+    (["--config", "job.toml", "--out", "full"], "is not empty"), (["--config", "job.toml", "--out", "job.toml"], "not a folder"),
+    (["--config", "job.toml", "--out", "full", "--resume"], "no run")])
 def test_bad_flags(tmp_path, capsys, monkeypatch, flags, words):
     monkeypatch.chdir(tmp_path)
     written(tmp_path)

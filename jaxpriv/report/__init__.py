@@ -3,4 +3,13 @@
 from jaxpriv.report.certificate import Mechanism, certify
 from jaxpriv.report.dp_sgd import DpSgd
 
-__all__ = ["DpSgd", "Mechanism", "certify"]
+__all__ = ["DpSgd", "Mechanism", "certify", "certify_training"]
+
+
+def __getattr__(name):
+    """`certify_training` needs matplotlib, which a plain installation has not."""
+    if name == "certify_training":
+        from jaxpriv.report.training import certify_training
+
+        return certify_training
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,10 +7,9 @@ import jax
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import POSITIVE, Domain, check_number
+from jaxpriv._checks import OPEN_UNIT, POSITIVE, check_number
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
-DELTA = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def certify(mechanism, delta=1e-5, run=directly):
         >>> [(row["adversary"], round(row["epsilon"], 3)) for row in certificate["adversaries"]]
         [('worst case', 1.0), ('relaxed', 0.996)]
     """
-    check_number("delta", delta, DELTA)
+    check_number("delta", delta, OPEN_UNIT)
     adversaries, parts = mechanism.adversaries(), (epsilon_bounds, _tpr, _summary)
     with jax.enable_x64(True):
         results = run([(part, curve, delta) for *_, curve in adversaries for part in parts])

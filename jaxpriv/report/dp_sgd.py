@@ -43,8 +43,8 @@ class DpSgd(PoissonSampled):
     def calibrated(cls, epsilon, delta, **settings):
         """The DP-SGD of these settings whose noise just meets (epsilon, delta) against the worst case."""
         unit = cls(noise_multiplier=1.0, **settings)
-        plan = make_plan(Privacy(epsilon=epsilon, delta=delta), unit.dataset_size, unit.dim, batch_size=unit.batch_size,
-                         steps=unit.steps)
+        plan = make_plan(Privacy(epsilon=epsilon, delta=delta), int(unit.dataset_size), int(unit.dim),
+                         batch_size=unit.batch_size, steps=unit.steps)
         return replace(unit, noise_multiplier=plan.noise_multipliers[0])
 
     @property

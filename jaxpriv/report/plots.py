@@ -82,7 +82,7 @@ def draw_training(profiles, history, delta, audit, file):
         profiles: [(name, `CertifiedProfile`)], the worst case first; history: rows of {"step", "epsilon", numbers};
         audit: with "epsilon_lower", or None; file: to write to.
     """
-    figure = Figure(figsize=(15, 4.2), layout="constrained")
+    figure = Figure(figsize=(12.5, 3.9), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     largest = max(min(max(e for e, d in profiles[0][1].known() if d > 1e-2 * delta), 50.0), 1e-3)
     worst = profiles[0][1]
@@ -114,7 +114,7 @@ def draw_training(profiles, history, delta, audit, file):
         right.plot([], [], ".-", color=_COLOURS[2], label="accuracy, held-out records")
     for axes, place in ((left, "upper right"), (middle, "lower center"), (right, "lower right")):
         axes.legend(loc=place, edgecolor="none", framealpha=0.9)  # a page's curves may run anywhere
-    figure.savefig(file, dpi=110, format="png")
+    figure.savefig(file, dpi=150, format="png")
 
 
 def _draw_stages(axes, delta, names, counts, uppers):

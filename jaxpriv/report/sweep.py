@@ -8,8 +8,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import AT_LEAST_ONE, POSITIVE, RATE, check_number
-from jaxpriv.report.certificate import DELTA
+from jaxpriv._checks import AT_LEAST_ONE, OPEN_UNIT, POSITIVE, RATE, check_number
 
 _PER_DEVICE = 32  # rows of a batch: few enough that rows appear as work goes on, enough to keep a processor's vectors full
 
@@ -53,7 +52,7 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
 def check(noise_multipliers, sampling_rates, steps, delta, relaxed_dim):
     """Raise ValueError for what `sweep` does not accept."""
     for name, values, domain in (("noise_multiplier", noise_multipliers, POSITIVE), ("sampling_rate", sampling_rates, RATE),
-                                 ("steps", steps, AT_LEAST_ONE), ("delta", delta, DELTA)):
+                                 ("steps", steps, AT_LEAST_ONE), ("delta", delta, OPEN_UNIT)):
         check_number(name, values, domain)
     if relaxed_dim is not None:
         check_number("dim", relaxed_dim, AT_LEAST_ONE)

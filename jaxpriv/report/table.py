@@ -6,6 +6,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+READING = ("ε: certified brackets, rounded outward; else upper bounds, rounded up. μ: of the highest Gaussian curve below the "
+           "trade-off curve; the smallest errors decide it.")
+
 
 def rounded_up(value, digits=4):
     """A number printed on the safe side: never below its value."""
@@ -45,7 +48,6 @@ def render(certificate):
         table.add_row(row["adversary"], Text(bracket), *map(rounded_up, numbers))
     lines = [certificate["description"], f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}."]
     lines += [f"{row['adversary']}: {row['assumption']}" for row in certificate["adversaries"]]
-    lines.append("ε: certified brackets, rounded outward; else upper bounds, rounded up. Only the worst case is a differential "
-                 "privacy guarantee.")
+    lines.append(f"{READING} Only the worst case is a differential privacy guarantee.")
     return Group(table, *(Text(line) for line in lines))
 

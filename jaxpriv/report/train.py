@@ -8,10 +8,11 @@ import jax
 import numpy as np
 import optax
 
-from jaxpriv import auditing, datasets
+from jaxpriv import datasets
 from jaxpriv.accounting.certified import CertifiedProfile
-from jaxpriv.report.table import rounded_up
-from jaxpriv.report.training import training_certificate, write_pages
+from jaxpriv.report.table import rounded_down, rounded_up
+from jaxpriv.report.training import certify_training
+from jaxpriv.training.ledger import spent
 from jaxpriv.training.models import make_model
 from jaxpriv.training.plan import Privacy
 from jaxpriv.training.run import differences, unspent
@@ -109,7 +110,7 @@ class Job:
         plan, profile = self.plan, CertifiedProfile(self.plan.curve())
         low, high = profile.epsilon(plan.delta)
         return {"mechanism": plan.describe(), "target": str(self.privacy),
-                "worst case": f"epsilon in [{low:.6g}, {rounded_up(high, 6)}] at delta = {plan.delta:g}",
+                "worst case": f"epsilon in [{rounded_down(low, 6)}, {rounded_up(high, 6)}] at delta = {plan.delta:g}",
                 "advantage": f"<= {rounded_up(profile.advantage())}",
                 "noise": f"{burial(plan):.3g} of the longest possible sum of all clipped gradients"}
 
@@ -118,42 +119,25 @@ class Job:
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, self.data.test_y)
         return {"test_accuracy": float(np.mean(np.argmax(logits, -1) == self.data.test_y)), "test_loss": float(np.mean(losses))}
 
-    def train(self, folder, resume, progress):
-        """Train, or go on; everything but the audit and the certificate is then in the folder. Returns a `Trained`."""
-        folder, run = Path(folder), self.config["run"]
+    def train(self, folder, resume, progress, then):
+        """Train, or go on; then: (`Trained`) -> None, until which returns the run can be resumed."""
+        run = self.config["run"]
         if not resume:
             claim(folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
         return self.trainer.fit(
             {"x": self.data.x, "y": self.data.y}, plan=self.plan, seed=run["seed"], folder=folder, resume=resume,
             evaluate=self.evaluate, evaluate_every=run["evaluate_every"], checkpoint_every=run["checkpoint_every"],
             canaries=self.canaries, record_releases=run["record_releases"], diagnostics=run["diagnostics"], progress=progress,
-            settings=self.config)
+            settings=self.config, then=then)
 
     def certify(self, trained, folder):
         """Audit and certify what was trained, and write both. Returns the certificate."""
-        folder = Path(folder)
-        audit = self._audit(trained, folder)
-        certificate, profiles = training_certificate(trained, self.privacy, audit, self.config)
-        write_pages(certificate, profiles, trained.history, folder)
-        return certificate
-
-    def _audit(self, trained, folder):
-        """What the canaries prove, or None without them."""
-        settings = self.config["audit"]
-        members = trained.canary_members
-        if not len(members) or members.all() or not members.any():
-            return None
-        if isinstance(self.canaries, int):
-            scores = trained.canary_scores
-        else:
-            scores = _losses(self.model, self.canaries) - _losses(trained.model, self.canaries)
-        np.savez(folder / "canaries.npz", score=scores, member=members)
-        found = auditing.one_run(scores, members, trained.plan.delta, confidence=settings["confidence"])
-        return {"canaries": len(members), "kind": settings["kind"], "confidence": settings["confidence"],
-                "epsilon_lower": found.epsilon, "guesses": found.guesses, "correct": found.correct,
-                "violated": bool(found.epsilon > trained.epsilon)}
+        (Path(folder) / "config.json").write_text(json.dumps(self.config, indent=2) + "\n")
+        records = not isinstance(self.canaries, int)
+        scores = _losses(self.model, self.canaries) - _losses(trained.model, self.canaries) if records else None
+        audit = self.config["audit"]
+        return certify_training(trained, folder, canaries=audit["kind"], scores=scores, confidence=audit["confidence"],
+                                settings=self.config)
 
 
 def burial(plan):
@@ -182,21 +166,24 @@ def _losses(model, records):
 
 def claim(folder):
     """Refuse a folder that holds anything but a start that was cut off before anything was spent."""
-    begun = {path.name for path in folder.glob("*")} - {"config.json", "keys.json", "ledger.jsonl"}
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder; choose another with --out")
+    begun = {path.name for path in folder.glob("*")} - {"keys.json", "ledger.jsonl"}
     if begun or not unspent(folder):
         raise ValueError(f"{folder} is not empty: --resume the run in it, or choose another folder with --out")
 
 
 def check_same(folder, config):
-    """Refuse to go on with a changed configuration, with the difference."""
-    try:
-        before = json.loads((Path(folder) / "config.json").read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} has no run: start it without --resume") from None
-    except ValueError:
-        raise ValueError(f"{Path(folder) / 'config.json'} is broken") from None
+    """Refuse to go on with a changed configuration, with the difference, and with what is done or not begun."""
+    folder = Path(folder)
+    if not (folder / "ledger.jsonl").exists():
+        raise ValueError(f"{folder} has no run: start it without --resume")
     if unspent(folder):
         raise ValueError(f"{folder} has a run that counted nothing yet: start it without --resume")
-    changes = differences(before, json.loads(json.dumps(config)))
+    header, steps = spent(folder / "ledger.jsonl")
+    changes = differences(header.get("settings"), json.loads(json.dumps(config)))
     if changes:
         raise ValueError(f"{folder} is the run of another configuration: {'; '.join(changes)}")
+    if (folder / "certificate.html").exists() and not (folder / "keys.json").exists():
+        raise ValueError(f"{folder} is done, with {steps} steps: see {folder / 'certificate.html'}")

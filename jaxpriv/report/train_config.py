@@ -1,5 +1,6 @@
 """The TOML file of `jaxpriv train`: every unknown, missing or impossible setting is one clear error."""
 
+from jaxpriv._checks import OPEN_UNIT, POSITIVE, Domain, check_number, check_whole
 from jaxpriv.report.toml import toml_content
 from jaxpriv.training.models import MODELS
 from jaxpriv.training.plan import THREAT_MODELS
@@ -10,6 +11,8 @@ OPTIMIZERS = ("sgd", "adam")
 CANARIES = ("dirac", "mislabelled", "blank")
 _CHOICES = {("data", "name"): DATASETS, ("model", "name"): tuple(MODELS), ("optimizer", "name"): OPTIMIZERS,
             ("privacy", "threat_model"): THREAT_MODELS, ("audit", "kind"): CANARIES}
+_RANGES: dict = {"seed": (0, 2**63), "canaries": (0,), "width": (1, 10_000), "learning_rate": POSITIVE,
+                 "momentum": Domain(0.0, 1.0, "[0, 1)", open_high=True), "confidence": OPEN_UNIT}
 # table: {setting: (what it is, value if it is not there)}; REQUIRED has no such value
 REQUIRED = object()
 TABLES: dict = {
@@ -57,17 +60,16 @@ def checked(content, path):
 
 
 def _check(path, table, name, kind, value):
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
     fits = {NUMBER: number, WHOLE: number and isinstance(value, int), TEXT: isinstance(value, str),
             FLAG: isinstance(value, bool),
-            LIST: isinstance(value, list) and value and all(isinstance(v, (int, float)) and v > 0 for v in value)}[kind]
+            LIST: isinstance(value, list) and value and all(type(v) in (int, float) and 0 < v < 1e300 for v in value)}[kind]
     if not fits:
         raise ValueError(f"{path}: {name} = {value!r} in [{table}] is not {kind}{' above 0' if kind == LIST else ''}")
     choices = _CHOICES.get((table, name))
     if choices and value not in choices:
         raise ValueError(f"{path}: {name} = {value!r} in [{table}]; accepted: {', '.join(choices)}")
-    least = 0 if name in ("seed", "canaries") else 1
-    if kind == WHOLE and value < least:
-        raise ValueError(f"{path}: {name} = {value} in [{table}] is outside its range {least}, {least + 1}, ...")
-    if name == "learning_rate" and not value > 0:
-        raise ValueError(f"{path}: learning_rate = {value} in [{table}] is outside its range (0, inf)")
+    if kind == WHOLE:
+        check_whole(f"{path}: [{table}] {name}", value, *_RANGES.get(name, ()))
+    elif name in _RANGES:
+        check_number(f"{path}: [{table}] {name}", value, _RANGES[name])

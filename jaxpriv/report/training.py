@@ -9,11 +9,15 @@ import os
 from pathlib import Path
 
 import jax
+import numpy as np
 
+from jaxpriv import auditing
+from jaxpriv._checks import OPEN_UNIT, check_number
 from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
 from jaxpriv.report.plots import draw_training
-from jaxpriv.report.table import rounded_down, rounded_up
+from jaxpriv.report.table import READING, rounded_down, rounded_up
 from jaxpriv.training.plan import ASSUMPTIONS
 
 _PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}  # the relaxed curve takes a second for each evaluation
@@ -30,22 +34,66 @@ FURTHER = (
 )
 
 
-def training_certificate(trained, privacy, audit, settings):
-    """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`, the worst case first.
+def certify_training(trained, folder, *, canaries="dirac", scores=None, confidence=0.95, settings=None):
+    """Audit a training by its canaries, if it has any, and write certificate.json, certificate.html and model.npz.
 
-    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr are upper bounds after every step that may have been released.
+    Args:
+        trained: what `DPTrainer.fit` returned. folder: where to write, made if absent.
+        canaries: what they are, in a word. scores: `Float[Array, "candidates"]`, higher for those that seem to be in the data;
+            those of Dirac canaries unless given.
+        confidence: of the audit, in (0, 1). settings: anything JSON holds, to be shown with it.
+
+    Returns: the certificate, as a dictionary of plain numbers and sentences.
+    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr of the worst case are upper bounds after every step that may have been
+        released. Raises: ValueError for confidence outside its range, OSError where a file can't be written.
+
+        >>> import tempfile
+        >>> import jax.numpy as jnp, numpy as np, optax
+        >>> from jaxpriv.training import DPTrainer, Privacy
+        >>> x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+        >>> trainer = DPTrainer(lambda w, row, key: jnp.sum((w - row) ** 2), jnp.zeros(2), optax.sgd(0.1), Privacy(mu=1.0),
+        ...                     batch_size=200, steps=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     certificate = certify_training(trainer.fit(x, canaries=2), folder)
+        >>> certificate["adversaries"][0]["adversary"], certificate["private"]
+        ('worst case', True)
     """
+    check_number("confidence", confidence, OPEN_UNIT)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    leaves = jax.tree.leaves_with_path(taken_apart(trained.model)[0])
+    arrays: dict = {jax.tree_util.keystr(path, simple=True, separator="/") or "parameters": np.asarray(leaf)
+                    for path, leaf in leaves}
+    np.savez(folder / "model.npz", **arrays)
+    audit = _audit(trained, canaries, scores, confidence, folder)
+    certificate, profiles = training_certificate(trained, audit, settings)
+    write_pages(certificate, profiles, trained.history, folder)
+    return certificate
+
+
+def _audit(trained, kind, scores, confidence, folder):
+    """What the canaries prove, or None with fewer than two of them in the data, or out of it."""
+    members, scores = trained.canary_members, trained.canary_scores if scores is None else scores
+    if min(np.sum(members), np.sum(~members)) < 2:
+        return None
+    np.savez(folder / "canaries.npz", score=scores, member=members)
+    found = auditing.one_run(scores, members, trained.plan.delta, confidence=confidence)
+    return {"canaries": len(members), "kind": kind, "confidence": confidence, "epsilon_lower": found.epsilon,
+            "guesses": found.guesses, "correct": found.correct, "violated": bool(found.epsilon > trained.epsilon)}
+
+
+def training_certificate(trained, audit, settings):
+    """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`, the worst case first."""
     plan = trained.plan
     profiles = [(_NAMES[model], CertifiedProfile(plan.curve(model, trained.spent), precision))
                 for model, precision in _PRECISION.items()]
     with jax.enable_x64(True):
         mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds()[1]) for model in _PRECISION]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
-    # who knows less sees no more than the worst case; the approximation behind a membership curve may say otherwise
     rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
             for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
     certificate = {
-        "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta, "target": str(privacy),
+        "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta, "target": str(trained.privacy),
         "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
         "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
         "held_out": trained.history[-1] if trained.history else {},
@@ -61,6 +109,11 @@ def _numbers(profile, mu, delta):
 
 
 def _least(numbers, worst):
+    """Who knows less sees no more than the worst case: an approximation that says otherwise has nothing to say."""
+    over = [numbers[name] is None or numbers[name] > 1.01 * worst[name] for name in ("epsilon", "advantage")
+            if worst[name] is not None]
+    if any(over):
+        return worst
     return {name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value} if isinstance(value, dict)
             else min((v for v in (value, worst[name]) if v is not None), default=None) for name, value in numbers.items()}
 
@@ -114,8 +167,7 @@ def page(certificate, picture):
 <p class="lead">This training is (ε, δ)-differentially private with ε ≤ {_number(rows[0]['epsilon'])} at δ = {delta}, for adding
 or removing one record.</p>{warning}
 <table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
-<p class="small">ε: certified brackets, rounded outward; else upper bounds, rounded up. α is the type I error (false positive
-rate), β the type II error.</p>
+<p class="small">{READING} α is the type I error (false positive rate), β the type II error.</p>
 <img alt="trade-off curves, privacy profiles and epsilon over the steps" src="data:image/png;base64,{picture}">
 <h2>What was run</h2><dl>{facts}</dl>
 <h2>Adversaries</h2><ul>{assumed}</ul>
@@ -128,7 +180,7 @@ rate), β the type II error.</p>
 def audit_sentence(audit, certificate):
     """What the canaries of the run prove, in one sentence."""
     if audit is None:
-        return "none: no canaries were planted"
+        return "none: fewer than two canaries in the data, or out of it"
     said = "VIOLATED: more than the worst case allows" if audit["violated"] else "not refuted"
     return (f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} guesses right: ε ≥ "
             f"{rounded_down(audit['epsilon_lower'])} at δ = {certificate['delta']:g} with {audit['confidence']:.0%} confidence; "

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import POSITIVE, check_key, check_number, is_traced
+from jaxpriv._checks import SCALE, check_floating, check_key, check_number, is_traced
 from jaxpriv.attacks.gradients import l2_norm
 
 MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
@@ -32,10 +32,10 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
 
     Args:
         loss: (parameters, example, key) -> scalar, for a single example without a batch axis.
-        parameters: a pytree of floating-point arrays.
+        parameters: a pytree of real floating-point arrays.
         examples: a pytree of arrays with one leading axis, the batch.
         key: a JAX key, of which every example gets its own; None is handed on as None.
-        clip_norm: in (0, inf).
+        clip_norm: in [1e-15, 1e15].
         mask: `Bool[Array, "batch"]`, False for padding, which counts nothing; all True unless given.
         microbatch: examples at once, a divisor of the batch; all of them unless given. No more gradients are in memory.
         per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2, instead of all together.
@@ -43,8 +43,8 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     Returns: a `ClippedSum`.
     Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in L2 norm, up to the rounding
         of the sum; gradients that are not finite (in float32: with an entry or a length of 2^127 or more) count as zero.
-    Raises: ValueError for clip_norm outside its range, examples without a common axis, a microbatch that does not divide it,
-        and old-style keys.
+    Raises: ValueError for clip_norm outside its range, other parameters, examples without a common axis, a microbatch that does
+        not divide it, and old-style keys.
     Source: Abadi et al. 2016, Algorithm 1.
 
         >>> import jax.numpy as jnp
@@ -55,9 +55,10 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
         0.700 0.800 1
     """
     if not is_traced(clip_norm):
-        check_number("clip_norm", clip_norm, POSITIVE)
+        check_number("clip_norm", clip_norm, SCALE)
     if key is not None:
         check_key("key", key)
+    check_floating("parameters", parameters)
     sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
     if len(sizes) != 1 or sizes == {()}:
         raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")

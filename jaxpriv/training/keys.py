@@ -31,9 +31,11 @@ class Keys(NamedTuple):
         """A keyed hash (HMAC-SHA256) of arrays, their shapes and types: it tells nobody else anything about them."""
         digest = hmac.new(self.secret, digestmod=hashlib.sha256)
         for path, leaf in jax.tree.leaves_with_path(data):
+            if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key):
+                leaf = jax.random.key_data(leaf)
             leaf = np.asarray(leaf)
-            digest.update(repr((jax.tree_util.keystr(path), leaf.shape, leaf.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(leaf).data)
+            digest.update(repr((jax.tree_util.keystr(path), leaf.shape, leaf.dtype.name)).encode())
+            digest.update(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
 

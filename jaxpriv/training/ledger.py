@@ -13,6 +13,8 @@ import json
 import os
 from pathlib import Path
 
+from jaxpriv._checks import check_whole
+
 
 class Ledger:
     """The open ledger of one run; a second process that opens it is refused.
@@ -73,6 +75,7 @@ class Ledger:
 
     def reserve(self, until):
         """Count the steps before `until` as spent; on the disk before this returns, else OSError and nothing is counted."""
+        check_whole("until", until, 0)
         if until > self.reserved:
             self._append({"reserve": int(until)})
             self.reserved = int(until)

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, check_key, check_number, is_traced
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, SCALE, check_floating, check_key, check_number, is_traced
 
 
 def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
@@ -16,8 +17,8 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
 
     Args:
         key: a JAX key, used once and for nothing else.
-        total: a pytree, from `clipped_sum`. clip_norm: in (0, inf), the one of that sum.
-        noise_multiplier: in [0, inf). expected_batch_size: in (0, inf): sampling rate times number of records.
+        total: a pytree, from `clipped_sum`. clip_norm: in [1e-15, 1e15], the one of that sum.
+        noise_multiplier: 0, or in [1e-15, 1e15]. expected_batch_size: in (0, inf): sampling rate times number of records.
 
     Returns: a pytree like `total`.
     Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for a batch sampled so.
@@ -28,21 +29,32 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
         >>> print(private_mean(jax.random.key(0), jnp.array([2.0, 4.0]), **settings))
         [0.5 1. ]
     """
-    for name, value, domain in (("clip_norm", clip_norm, POSITIVE), ("noise_multiplier", noise_multiplier, NONNEGATIVE),
+    for name, value, domain in (("clip_norm", clip_norm, SCALE), ("noise_multiplier", noise_multiplier, NONNEGATIVE),
                                 ("expected_batch_size", expected_batch_size, POSITIVE)):
         if not is_traced(value):
             check_number(name, value, domain)
+    if not is_traced(noise_multiplier) and np.all(noise_multiplier):
+        check_number("noise_multiplier", noise_multiplier, SCALE)
     check_key("key", key)
     noisy = _with_noise(key, total, clip_norm * noise_multiplier)
     return jax.tree.map(lambda leaf: leaf / jnp.asarray(expected_batch_size, leaf.dtype), noisy)
 
 
 def _with_noise(key, tree, std):
-    """Independent normal entries, from a key of its own for every leaf."""
+    """Independent normal entries, from a key of its own for every leaf, in float32 at least.
+
+    In bfloat16 a normal number has 128 values, none beyond three standard deviations; rounding the sum tells nothing more.
+    """
+    check_floating("", tree)
     leaves, structure = jax.tree.flatten(tree)
     keys = jax.random.split(key, max(len(leaves), 1))
-    return jax.tree.unflatten(structure, [
-        leaf + jnp.asarray(std, leaf.dtype) * jax.random.normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves)])
+
+    def noisy(own, leaf):
+        wide = jnp.promote_types(leaf.dtype, jnp.float32)
+        noise = jnp.asarray(std, wide) * jax.random.normal(own, leaf.shape, wide)
+        return (leaf.astype(wide) + noise).astype(leaf.dtype)
+
+    return jax.tree.unflatten(structure, [noisy(own, leaf) for own, leaf in zip(keys, leaves)])
 
 
 class NoiseState(NamedTuple):
@@ -59,7 +71,7 @@ def add_noise(key, std):
     batch size, with std = clip_norm noise_multiplier/expected batch size.
 
     Args:
-        key: a JAX key, used for nothing else.
+        key: a JAX key, used for nothing else: each optimiser, and each `init`, needs one of its own, or noise repeats.
         std: in [0, inf), or a schedule: (step) -> std.
 
     Returns: an `optax.GradientTransformation`; the noise of step i comes from `fold_in(key, i)`.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import membership, relaxed, worst_case
-from jaxpriv._checks import AT_LEAST_ONE, POSITIVE, check_number
+from jaxpriv._checks import OPEN_UNIT, POSITIVE, SCALE, check_number, check_whole
 from jaxpriv.accounting import compose
 from jaxpriv.accounting.calibrate import calibrate, target_of
 
@@ -21,9 +21,10 @@ ASSUMPTIONS = {
     "relaxed": "The adversary sees only the magnitude of each step's noisy gradient sum less what it knows of it, step by step, "
                "and does not add releases up.",
     "membership": membership.ASSUMPTION + " The gradients are taken as normal, typical and of a covariance as clipping leaves "
-                  "it, their many steps as one Gaussian curve: an approximation (paper 3, Corollary 5.1 and Lemma 5.1). "
+                  "it, their many steps as one Gaussian curve: an approximation (Leemann et al. 2023, Corollary 5.1, Lemma 5.1). "
                   "Where it says more than the worst case, the worst case is given.",
 }
+_MOST_STEPS = 10**8
 _KINDS = 32  # each is traced and compiled on its own
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
 _NOISES = tuple(2.0**k for k in range(-4, 13))
@@ -69,8 +70,7 @@ class Privacy:
     def __post_init__(self):
         if self.threat_model not in THREAT_MODELS:
             raise ValueError(f"threat_model = {self.threat_model!r}; accepted: {', '.join(THREAT_MODELS)}")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta = {self.delta} is outside its range (0, 1)")
+        check_number("delta", self.delta, OPEN_UNIT)
         given = [name for name in ("epsilon", "mu", "advantage", "fpr", "tpr") if getattr(self, name) is not None]
         if given not in (["epsilon"], ["mu"], ["advantage"], ["fpr", "tpr"]):
             raise ValueError(f"give one target: epsilon, mu, advantage, or fpr and tpr; got {', '.join(given) or 'none'}")
@@ -98,7 +98,8 @@ class Plan(PoissonSampled):
     Attributes:
         dataset_size: number of records, which is taken as known; in 1, 2, 3, ...
         batch_size: expected number of records in a batch, in (0, dataset_size].
-        noise_multipliers: noise standard deviation over the clipping norm of each step, in (0, inf), at most 32 different ones.
+        noise_multipliers: noise standard deviation over the clipping norm of each step, in [1e-15, 1e15], at most 32 different
+            ones.
         dim: number of parameters; matters to the relaxed and the membership adversary.
         delta: in (0, 1), of every epsilon that is reported.
     """
@@ -110,13 +111,14 @@ class Plan(PoissonSampled):
     delta: float = 1e-5
 
     def __post_init__(self):
-        if self.dataset_size < 1:
-            raise ValueError(f"dataset_size = {self.dataset_size} is outside its range 1, 2, 3, ...")
+        check_whole("dataset_size", self.dataset_size)
+        check_whole("dim", self.dim, most=10**12)
+        check_whole("steps", len(self.noise_multipliers), most=_MOST_STEPS)
+        check_number("delta", self.delta, OPEN_UNIT)
         check_number("batch_size", self.batch_size, POSITIVE)
         if self.batch_size > self.dataset_size:
             raise ValueError(f"batch_size = {self.batch_size:g} is outside its range (0, dataset_size = {self.dataset_size}]")
-        check_number("noise_multipliers", np.asarray(self.noise_multipliers, float), POSITIVE)
-        check_number("steps", len(self.noise_multipliers), AT_LEAST_ONE)
+        check_number("noise_multipliers", np.asarray(self.noise_multipliers, float), SCALE)
         if len(set(self.noise_multipliers)) > _KINDS:
             raise ValueError(f"noise_multipliers has {len(set(self.noise_multipliers))} different values; accepted: at most "
                              f"{_KINDS}, each for several steps")
@@ -197,7 +199,8 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
         schedule: `Float[Array, "k"]` in (0, inf), 1 <= k <= steps: factors of the noise multiplier, each for an equal share of
             the steps; one factor 1 unless given.
 
-    Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its upper bound.
+    Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its upper bound; or that of the
+        worst case does, which bounds every other, where it asks for less noise than an approximation.
     Raises: ValueError for values outside their range and for targets out of reach, with the nearest that is not.
 
         >>> plan = make_plan(Privacy(mu=0.5, threat_model="membership"), 10_000, dim=1000, batch_size=100, steps=100)
@@ -208,15 +211,15 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
                if value is None]
     if len(missing) > 1:
         raise ValueError(f"{' and '.join(missing)} are missing: leave out one at most, which is then solved for")
-    if steps is not None and not (steps >= 1 and int(steps) == steps):
-        raise ValueError(f"steps = {steps} is outside its range 1, 2, 3, ...")
+    if steps is not None:
+        check_whole("steps", steps, most=_MOST_STEPS)
     factors = np.ones(1) if schedule is None else np.asarray(schedule, float)
     if schedule is not None and not (steps is not None and factors.ndim == 1 and 1 <= len(factors) <= steps):
         raise ValueError(f"schedule has shape {factors.shape} for steps = {steps}; accepted: a list of at most so many factors")
 
     def planned(batch, count, noise):
         each = noise * factors[np.arange(int(count)) * len(factors) // int(count)]
-        return Plan(int(dataset_size), float(batch), tuple(each.tolist()), int(dim), privacy.delta)
+        return Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta)
 
     # what is given is checked before anything is solved
     planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,

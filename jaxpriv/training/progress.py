@@ -26,6 +26,10 @@ class Progress:
         told = next((f"{name} {value:.4g}" for name, value in numbers.items() if name != "stop"), "")
         self._bars.update(self._task, told=told)
 
+    def close(self):
+        """Leave the bar as it is."""
+        self._bars.stop()
+
     def __enter__(self):
         self._bars.__enter__()
         return self

@@ -1,12 +1,15 @@
 """The files of a run: its keys, its ledger, its checkpoints and logs, and what a run that goes on must find unchanged."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import jax
+import jaxlib
 import numpy as np
 
 from jaxpriv.training.checkpoints import Checkpoints
@@ -20,8 +23,8 @@ _VERSION = 1
 class Run:
     """The keys, the ledger and the files of one run; without a folder all but the keys is nothing."""
 
-    def __init__(self, folder, keys: Keys, ledger=None, checkpoints=None):
-        self.folder, self.keys, self._ledger, self._checkpoints = folder, keys, ledger, checkpoints
+    def __init__(self, folder, keys: Keys, ledger=None, checkpoints=None, lock=None):
+        self.folder, self.keys, self._ledger, self._checkpoints, self._lock = folder, keys, ledger, checkpoints, lock
         self.history: list = []
         self._counted = 0
 
@@ -34,18 +37,24 @@ class Run:
         folder = Path(folder)
         if jax.process_index() > 0:  # the first process keeps the ledger
             return cls(None, same_everywhere(keys), None, Checkpoints(folder / "checkpoints"))
-        if not unspent(folder):
-            raise ValueError(f"{folder} has the ledger of a run: resume it, or choose another folder")
+        header = _header(settings) | _fingerprints(keys, data)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("keys.json", "ledger.jsonl"):  # of a start that was cut off
-            (folder / name).unlink(missing_ok=True)
-        write_keys(folder / "keys.json", keys)
+        lock = _locked(folder)
         try:
-            ledger = Ledger.create(folder / "ledger.jsonl", _header(settings) | {"data": keys.fingerprint(data)})
+            if not unspent(folder):
+                raise ValueError(f"{folder} has the ledger of a run: resume it, or choose another folder")
+            for name in ("keys.json", "ledger.jsonl"):  # of a start that was cut off
+                (folder / name).unlink(missing_ok=True)
+            write_keys(folder / "keys.json", keys)
+            try:
+                ledger = Ledger.create(folder / "ledger.jsonl", header)
+            except BaseException:
+                (folder / "keys.json").unlink()
+                raise
         except BaseException:
-            (folder / "keys.json").unlink()
+            os.close(lock)
             raise
-        return cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
+        return cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"), lock)
 
     @classmethod
     def resume(cls, folder, settings, data):
@@ -55,20 +64,26 @@ class Run:
         folder = Path(folder)
         if jax.process_index() > 0:
             return cls(None, same_everywhere(fresh_keys()), None, Checkpoints(folder / "checkpoints"))
-        ledger = Ledger.open(folder / "ledger.jsonl")
-        try:
-            keys = read_keys(folder / "keys.json")
+        with contextlib.ExitStack() as stack:
+            ledger = stack.enter_context(Ledger.open(folder / "ledger.jsonl"))
+            lock = _locked(folder)
+            stack.callback(os.close, lock)
             told = dict(ledger.header)
-            same = keys.fingerprint(data) == told.pop("data", None)
+            before = {name: told.pop(name, None) for name in ("keys", "data")}
             changes = differences(told, _header(settings))
             if changes:
                 raise ValueError(f"{folder} is the run of another configuration: {'; '.join(changes)}")
-            if not same:
+            keys = read_keys(folder / "keys.json")._replace(private=settings["seed"] is None)
+            now = _fingerprints(keys, data)
+            if now["keys"] != before["keys"]:
+                raise ValueError(f"{folder / 'keys.json'} was changed: without its keys a run can't go on")
+            if now["data"] != before["data"]:
                 raise ValueError(f"{folder} is a run on other data: the same noise on both would show their difference")
-            return cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"))
-        except BaseException:
-            ledger.close()
-            raise
+            for left in (folder / "checkpoints").glob("*.orbax-checkpoint-tmp*"):  # of one that was cut off
+                shutil.rmtree(left, ignore_errors=True)
+            run = cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"), lock)
+            stack.pop_all()
+            return run
 
     @property
     def reserved(self):
@@ -83,8 +98,15 @@ class Run:
             self._ledger.reserve(until)
         wait("reserved")  # no process runs a step that is not on the disk
 
+    def same_start(self, state):
+        """Refuse to go on from other weights: the same noise on other gradients would show their difference."""
+        if self._ledger is not None:
+            digest = self.keys.fingerprint(state)
+            if self._ledger.noted("start", digest) != digest:
+                raise ValueError(f"{self.folder} is the run of a model, or an optimiser, that starts with other numbers")
+
     def same_program(self, text):
-        """Refuse to repeat steps by another program: the same noise on other gradients would show their difference."""
+        """Refuse to repeat steps by another program, for the same reason."""
         digest = hashlib.sha256(text.encode()).hexdigest()
         if self._ledger is not None and self._ledger.noted("program", digest) != digest:
             raise ValueError(f"{self.folder} is the run of another program: the model, the loss, the optimiser or the devices "
@@ -134,6 +156,23 @@ class Run:
         for part in (self._checkpoints, self._ledger):
             if part is not None:
                 part.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _locked(folder):
+    """The folder, open and locked until it is closed: two starts at once would take each other's files away."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(f"{folder} is in use by another process") from None
+    return descriptor
+
+
+def _fingerprints(keys, data):
+    return {"keys": keys.fingerprint(keys[:3]), "data": keys.fingerprint(data)}
 
 
 def unspent(folder):
@@ -147,12 +186,13 @@ def unspent(folder):
 
 
 def _header(settings):
-    """The first line of a ledger, as JSON gives it back: settings, and what random numbers depend on.
+    """The first line of a ledger, as JSON gives it back: settings, and what numbers depend on.
 
     With others the steps that are repeated would not be the same ones.
     """
-    numbers = {"jax": jax.__version__, "x64": jax.config.values["jax_enable_x64"],
-               "partitionable": jax.config.values["jax_threefry_partitionable"]}
+    numbers = {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "x64": jax.config.values["jax_enable_x64"],
+               "partitionable": jax.config.values["jax_threefry_partitionable"],
+               "backend": jax.default_backend(), "xla_flags": os.environ.get("XLA_FLAGS", "")}
     return json.loads(json.dumps({"version": _VERSION, "numbers": numbers} | settings))
 
 
@@ -175,7 +215,7 @@ def _cut(path, last):
         return []
     rows = []
     for line in path.read_text().splitlines():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError, KeyError):
             row = json.loads(line)
             if row["step"] <= last:
                 rows.append(row)

@@ -13,7 +13,7 @@ from jaxpriv.training.clipping import MARGIN, clipped_sum
 from jaxpriv.training.noise import private_mean
 from jaxpriv.training.sampling import capacity, poisson_sample
 
-AXIS = "data"
+AXIS = "jaxpriv.records"  # a name that no model has: one that takes means over the axis would mix examples
 _ALL, _SPLIT = PartitionSpec(), PartitionSpec(AXIS)
 
 
@@ -48,8 +48,8 @@ class Draw(NamedTuple):
 
 
 def data_mesh(devices=None):
-    """A mesh of all devices (of all processes) along one axis, over which batches are split."""
-    return Mesh(np.asarray(jax.devices() if devices is None else devices), (AXIS,))
+    """A mesh of devices (all of all processes, unless given) along one axis, over which batches are split."""
+    return Mesh(np.ravel(jax.devices() if devices is None else devices), (AXIS,))
 
 
 def physical_batch(plan, records, mesh, microbatch):
@@ -88,7 +88,7 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
     Args:
         loss: (parameters, example, key) -> scalar. optimizer: an optax optimiser. plan: a `Plan`.
         mesh: from `data_mesh`; rows and mask are split over it, all else is on every device.
-        clip_norm: in (0, inf). at_once: rows of a device whose gradients are in memory together. per_layer: as `clipped_sum`.
+        clip_norm: in [1e-15, 1e15]. per_layer: as `clipped_sum`. at_once: rows of a device with gradients in memory together.
         places: of the Dirac canaries in the flattened parameters.
 
     Guarantee: step i is one step of `plan`, whatever the rows are: the release has sensitivity clip_norm/batch_size and noise

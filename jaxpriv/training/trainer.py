@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from jaxpriv._checks import POSITIVE, check_number
+from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
 from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.training.plan import Plan, Privacy, make_plan, steps_of
@@ -24,14 +24,15 @@ from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, 
 class Trained:
     """What `DPTrainer.fit` returns.
 
-    model: the trained model, of the kind that was given. plan: what was planned; `steps` of it were run, `spent` of it count.
-    epsilon: of the worst case at plan.delta after `spent` steps, certified. history: evaluations, with steps and epsilon.
-    private: False where noise came from a seed. canary_members: which candidates were in the data, with canary_scores (of Dirac
-    canaries) for `auditing.one_run`.
+    model: the trained model, of the kind that was given. privacy: the target. plan: what was planned; `steps` of it were run,
+    `spent` of it count. epsilon: of the worst case at plan.delta after `spent` steps, certified. history: evaluations, with steps
+    and epsilon. private: False where noise came from a seed. canary_members: which candidates were in the data, with
+    canary_scores (of Dirac canaries) for `auditing.one_run`.
     releases: `Float[numpy.ndarray, "steps dim"]`, where they were recorded; else None.
     """
 
     model: Any
+    privacy: Privacy
     plan: Plan
     steps: int
     spent: int
@@ -64,17 +65,18 @@ class DPTrainer:
     """Differentially private training of a Flax NNX module, of Linen parameters, or of any pytree of parameters.
 
     Args:
-        loss: (model, example, key) -> scalar, for one example without a batch axis; the model is of the kind given.
+        loss: (model, example, key) -> scalar, for one example without a batch axis; the model is of the kind given. The key is
+            for dropout and the like: `model(x, rngs=nnx.Rngs(key))`.
         model: an NNX module, or the parameters of a Linen module or plain function. What is not an `nnx.Param` stays as it is;
             layers that mix examples (batch normalisation) have no per-example gradients and are refused.
         optimizer: an optax optimiser.
         privacy: a `Privacy`: the target and whom it is meant for.
         batch_size: expected number of records in a batch. epochs or steps: how long. noise_multiplier: see `make_plan`: one of
             the three may be left out and is solved for; usually the noise.
-        clip_norm: in (0, inf). per_layer: clip every array of the parameters on its own, as `clipped_sum`.
+        clip_norm: in [1e-15, 1e15]. per_layer: clip every array of the parameters on its own, as `clipped_sum`.
         schedule: factors of the noise multiplier, as `make_plan`.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
-        mesh: of devices with one axis "data"; all devices unless given.
+        mesh: of devices, over all of which batches are split; all devices unless given.
 
     Raises: ValueError for values outside their range, before anything is computed.
 
@@ -93,24 +95,25 @@ class DPTrainer:
 
     def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None, noise_multiplier=None,
                  clip_norm=1.0, per_layer=False, schedule=None, microbatch=None, mesh=None):
-        check_number("clip_norm", clip_norm, POSITIVE)
+        check_number("clip_norm", clip_norm, SCALE)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
         if epochs is not None and steps is not None:
             raise ValueError("give epochs or steps, not both")
         if epochs is not None and (batch_size is None or not epochs > 0):
             raise ValueError(f"epochs = {epochs} with batch_size = {batch_size}; accepted: (0, inf), with a batch size")
-        if microbatch is not None and not (microbatch >= 1 and int(microbatch) == microbatch):
-            raise ValueError(f"microbatch = {microbatch} is outside its range 1, 2, 3, ...")
+        if microbatch is not None:
+            check_whole("microbatch", microbatch)
         self.parameters, self._merged = taken_apart(model)
         _refuse_batch_statistics(model)
-        self.dim = sum(leaf.size for leaf in jax.tree.leaves(self.parameters))
+        check_floating("model", self.parameters)
+        self.dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(self.parameters))
         if not self.dim:
             raise ValueError("model has no parameters")
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
         self._settings = {"batch_size": batch_size, "steps": steps, "noise_multiplier": noise_multiplier, "schedule": schedule}
         self._epochs, self.clip_norm, self._per_layer, self._microbatch = epochs, float(clip_norm), per_layer, microbatch
-        self.mesh = data_mesh() if mesh is None else mesh
+        self.mesh = data_mesh(None if mesh is None else mesh.devices)
 
     def plan(self, dataset_size):
         """The `Plan` for so many records: what `fit` would spend. Raises: ValueError for targets out of reach."""
@@ -120,7 +123,8 @@ class DPTrainer:
         return make_plan(self.privacy, dataset_size, self.dim, **settings)
 
     def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None, evaluate_every=None,
-            checkpoint_every=None, canaries=0, record_releases=False, diagnostics=False, progress=False, settings=None):
+            checkpoint_every=None, canaries=0, record_releases=False, diagnostics=False, progress=False, settings=None,
+            then=None):
         """Train.
 
         Args:
@@ -128,7 +132,7 @@ class DPTrainer:
             seed: for runs that have to repeat: not private. Without one keys come from the operating system.
             folder: where ledger, keys, checkpoints and metrics are kept; nothing is kept unless given.
             resume: go on with the run in `folder`: bit by bit the same as if it had not stopped.
-            plan: from `self.plan`, where it was made before.
+            plan: from `self.plan` for as many records (all candidates among `canaries` counted), where it was made before.
             evaluate: (model) -> {name: number}, on records that need no protection; every `evaluate_every` steps (a tenth of all
                 unless given), when epsilon so far is evaluated too, and at the end. A true "stop" ends the training early.
             checkpoint_every: steps between checkpoints, which are also counted at a time; a tenth of all unless given.
@@ -138,21 +142,32 @@ class DPTrainer:
             diagnostics: write loss, clipped share and non-finite gradients of every batch to diagnostics.jsonl: not private.
             progress: show a bar on a terminal.
             settings: anything JSON holds; a resumed run with others is refused.
+            then: (`Trained`) -> None, called by the first process before the run's keys are deleted: until it returns, the run
+                can be resumed.
 
         Returns: a `Trained`.
         Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step that may have been released;
             up to the quality of JAX's generator (Threefry, 64 bits of key) and of floating-point normal numbers.
-        Raises: ValueError for bad data (empty, NaN, lengths that differ), and where a resumed run has other settings or other
-            data; OverflowError where a Poisson sample is larger than the batch (probability below 1e-12), before its release;
-            OSError where the ledger can't be written, before its steps.
+        Raises: ValueError for bad data (empty, NaN, lengths that differ), for a plan of another training, and where a resumed
+            run has other settings, data, weights to start from, or another program; OverflowError where a Poisson sample is
+            larger than the batch (probability below 1e-12), before its release; OSError where the ledger can't be written,
+            before its steps.
         """
         dirac = isinstance(canaries, (int, np.integer))
         records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
-        plan = self.plan(records + (0 if dirac else candidates)) if plan is None else plan
+        everyone = records + (0 if dirac else candidates)
+        plan = self.plan(everyone) if plan is None else plan
+        if (plan.dataset_size, plan.dim) != (everyone, self.dim):
+            raise ValueError(f"plan is for {plan.dataset_size} records and {plan.dim} parameters; here are {everyone} and "
+                             f"{self.dim}")
+        for name, value in (("evaluate_every", evaluate_every), ("checkpoint_every", checkpoint_every)):
+            if value is not None:
+                check_whole(name, value)
         if dirac and not 0 <= candidates <= self.dim:
             raise ValueError(f"canaries = {canaries} is outside its range [0, {self.dim} parameters]")
         header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm, "target": str(self.privacy),
-                  "per_layer": self._per_layer, "canaries": candidates, "seed": seed, "settings": settings}
+                  "per_layer": self._per_layer, "canaries": candidates, "seed": seed,
+                  "record_releases": bool(record_releases), "settings": settings}
         with contextlib.ExitStack() as stack:
             run = stack.enter_context(Run.resume(folder, header, [data, canaries]) if resume
                                       else Run.start(folder, header, [data, canaries], seed))
@@ -164,7 +179,12 @@ class DPTrainer:
             often = max(plan.steps // 10, 1)
             told = _Told(evaluate, evaluate_every or often, checkpoint_every or often, record_releases, diagnostics)
             bar = stack.enter_context(Progress(plan.steps, progress))
-            return self._trained(run, bar, data, plan, _Planted(members, places), told)
+            trained = self._trained(run, bar, data, plan, _Planted(members, places), told)
+            bar.close()
+            if then is not None and jax.process_index() == 0:
+                then(trained)
+            run.finish()
+            return trained
 
     def _trained(self, run, bar, data, plan, planted, told):
         records, places = _records(data), planted.places
@@ -172,7 +192,9 @@ class DPTrainer:
         draw = make_draw(plan, records, rows, planted.members[: len(places)])
         step = make_step(lambda values, example, key: self._loss(self._merged(values), example, key), self.optimizer, plan,
                          self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places)
-        state = run.restored(self._start(len(places)))
+        start = self._start(len(places))
+        run.same_start(start)
+        state = run.restored(self._everywhere(start))
         releases = run.releases(plan.steps, self.dim) if told.record else None
         split = NamedSharding(self.mesh, PartitionSpec(AXIS))
         at = first = int(state.step)
@@ -193,6 +215,8 @@ class DPTrainer:
                 step = lowered.compile()
             if at == first or at % told.checkpoint_every == 0:
                 run.reserve(min((at // told.checkpoint_every + 1) * told.checkpoint_every, end))
+            if at >= run.reserved:
+                raise RuntimeError(f"step {at} is not counted")
             state, release, seen = step(*arguments)
             at += 1
             if releases is not None:
@@ -200,7 +224,7 @@ class DPTrainer:
             if told.diagnostics:
                 run.log("diagnostics.jsonl", {"step": at, **{name: float(v) for name, v in seen._asdict().items()}})
             if at % told.evaluate_every == 0 or at == end:
-                numbers = {} if told.evaluate is None else _numbers(told.evaluate(self._merged(state.parameters)))
+                numbers = {} if told.evaluate is None else _numbers(told.evaluate(self._copy(state.parameters)))
                 bar.tell(numbers)
                 run.history.append({"step": at, "epsilon": float(state.epsilon), **numbers})
                 run.log("metrics.jsonl", run.history[-1])
@@ -209,19 +233,23 @@ class DPTrainer:
             if at % told.checkpoint_every == 0 or at == end:
                 run.save(at, state, releases)
         epsilon = CertifiedProfile(plan.curve(steps=run.reserved)).epsilon(plan.delta)[1]
-        trained = Trained(self._merged(state.parameters), plan, at, run.reserved, epsilon,
-                          run.history, run.keys.private, np.asarray(state.canaries)[: len(places)], planted.members,
-                          None if releases is None else np.asarray(releases[:at]))
-        run.finish()
-        return trained
+        return Trained(self._merged(state.parameters), self.privacy, plan, at, run.reserved, epsilon, run.history,
+                       run.keys.private, np.asarray(state.canaries)[: len(places)], planted.members,
+                       None if releases is None else np.asarray(releases[:at]))
 
     def _start(self, canaries):
         """Copies: the first step may use up what it is given."""
-        whole = NamedSharding(self.mesh, PartitionSpec())
         parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), self.parameters)
         width = jax.dtypes.canonicalize_dtype(jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32))
-        state = State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
-                      jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
+        return State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
+                     jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
+
+    def _copy(self, parameters):
+        """A model that lasts: the next step uses up the parameters."""
+        return self._merged(jax.tree.map(jnp.copy, parameters))
+
+    def _everywhere(self, state):
+        whole = NamedSharding(self.mesh, PartitionSpec())
         return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole) if self.mesh.size > 1 else jax.device_put(leaf, whole),
                             state)
 
@@ -244,10 +272,12 @@ def _records(data):
     if size == 0:
         raise ValueError("data has no records")
     for path, leaf in leaves:
-        leaf = np.asarray(leaf)
-        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+        leaf, name = np.asarray(leaf), f"data{jax.tree_util.keystr(path)}"
+        if not (jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool):
+            raise ValueError(f"{name} is {leaf.dtype}; accepted: numbers")
+        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
             worst = int(np.argmax(~np.isfinite(leaf.reshape(size, -1)).all(1)))
-            raise ValueError(f"data{jax.tree_util.keystr(path)} is not finite in record {worst}; accepted: finite numbers")
+            raise ValueError(f"{name} is not finite in record {worst}; accepted: finite numbers")
     return size
 
 

@@ -255,7 +255,7 @@ def test_ledger_of_too_little(tmp_path):
     """A ledger that counts less than a checkpoint shows is no ledger of that run."""
     folder = stopped(tmp_path)
     lines = (folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "ledger.jsonl").write_bytes(b"".join(lines[:3]))
+    (folder / "ledger.jsonl").write_bytes(b"".join(lines[:4]))
     with pytest.raises(ValueError, match="checkpoint after 8 steps, but its ledger counts 4"):
         trainer().fit(DATA, folder=folder, resume=True)
 
