@@ -176,6 +176,12 @@ def test_sweep_prints_lines_and_is_taken_up(environment, tmp_path):
     assert cut.read_text() == again
 
 
+def test_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("jaxpriv 0.")
+
+
 def test_commands_of_the_readme_are_understood(monkeypatch):
     """Every command line in README parses, with values that are accepted."""
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)

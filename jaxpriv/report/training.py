@@ -61,14 +61,20 @@ def certify_training(trained, folder, *, canaries="dirac", scores=None, confiden
     check_number("confidence", confidence, OPEN_UNIT)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    leaves = jax.tree.leaves_with_path(taken_apart(trained.model)[0])
-    arrays: dict = {jax.tree_util.keystr(path, simple=True, separator="/") or "parameters": np.asarray(leaf)
-                    for path, leaf in leaves}
-    np.savez(folder / "model.npz", **arrays)
+    np.savez(folder / "model.npz", **_arrays(trained.model))
     audit = _audit(trained, canaries, scores, confidence, folder)
     certificate, profiles = training_certificate(trained, audit, settings)
     write_pages(certificate, profiles, trained.history, folder)
     return certificate
+
+
+def _arrays(model):
+    """{name: array} of a model's parameters, in float32 at least: files of arrays know no bfloat16."""
+    found: dict = {}
+    for path, leaf in jax.tree.leaves_with_path(taken_apart(model)[0]):
+        name = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value") or "parameters"
+        found[name] = np.asarray(leaf, np.promote_types(np.float32, leaf.dtype) if leaf.dtype.kind == "f" else np.float32)
+    return found
 
 
 def _audit(trained, kind, scores, confidence, folder):

@@ -11,20 +11,19 @@ class Progress:
     def __init__(self, steps, shown):
         console = Console(stderr=True)
         self._shown = bool(shown and console.is_terminal)
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(),
-                   TextColumn("ε {task.fields[epsilon]:.4g}"), TextColumn("{task.fields[told]}"), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(),
+                   TextColumn("{task.fields[told]}"), TimeRemainingColumn())
         self._bars = Bars(*columns, console=console, disable=not self._shown)
-        self._task = self._bars.add_task("compiling", total=steps, epsilon=0.0, told="")
+        self._task = self._bars.add_task("compiling", total=steps, told="")
 
-    def advance(self, step, epsilon):
-        """`epsilon` is looked at only where it is shown: to look is to wait for it."""
-        if self._shown:
-            self._bars.update(self._task, description="training", completed=step, epsilon=float(epsilon))
+    def advance(self, step):
+        self._bars.update(self._task, description="training", completed=step)
 
-    def tell(self, numbers):
-        """Show the first number of the newest evaluation."""
-        told = next((f"{name} {value:.4g}" for name, value in numbers.items() if name != "stop"), "")
-        self._bars.update(self._task, told=told)
+    def tell(self, step, epsilon, numbers):
+        """Show the newest evaluation: what was spent then, and the first of its numbers."""
+        told = [f"ε {epsilon:.4g} at {step}"]
+        told += [f"{name} {value:.4g}" for name, value in numbers.items() if name != "stop"][:1]
+        self._bars.update(self._task, told=", ".join(told))
 
     def close(self):
         """Leave the bar as it is."""

@@ -225,11 +225,11 @@ class DPTrainer:
                 run.log("diagnostics.jsonl", {"step": at, **{name: float(v) for name, v in seen._asdict().items()}})
             if at % told.evaluate_every == 0 or at == end:
                 numbers = {} if told.evaluate is None else _numbers(told.evaluate(self._copy(state.parameters)))
-                bar.tell(numbers)
                 run.history.append({"step": at, "epsilon": float(state.epsilon), **numbers})
+                bar.tell(at, run.history[-1]["epsilon"], numbers)
                 run.log("metrics.jsonl", run.history[-1])
                 end = at if numbers.get("stop") else end
-            bar.advance(at, state.epsilon)
+            bar.advance(at)
             if at % told.checkpoint_every == 0 or at == end:
                 run.save(at, state, releases)
         epsilon = CertifiedProfile(plan.curve(steps=run.reserved)).epsilon(plan.delta)[1]

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 from jaxpriv import training
 from jaxpriv.report import certify_training
+from jaxpriv.report.training import _arrays
 from jaxpriv.training.run import _locked
 from tests.training.problems import GENEROUS, STEPS, Cheap, data, equal, loss, trainer
 
@@ -232,6 +233,13 @@ class Net(nnx.Module):
         self.layers = nnx.List([nnx.Linear(5, 2, rngs=nnx.Rngs(0))])
 
 
+def test_arrays_of_models():
+    """Each by its name, as numbers that files know."""
+    found = _arrays({"a": [jnp.ones(2, jnp.bfloat16)], "b": jnp.zeros((), jnp.float16)})
+    assert {name: array.dtype for name, array in found.items()} == {"a/0": np.float32, "b": np.float32}
+    assert _arrays(jnp.ones(3))["parameters"].shape == (3,)
+
+
 def test_certificate_from_python(tmp_path):
     """Audit, pages and parameters of any training; a model's arrays have its names."""
     def of_net(model, example, key):
@@ -246,9 +254,8 @@ def test_certificate_from_python(tmp_path):
     assert (certificate["audit"] is None) == few
     assert "Privacy certificate" in (tmp_path / "new" / "folder" / "certificate.html").read_text()
     with np.load(tmp_path / "new" / "folder" / "model.npz") as arrays:
-        (kernel,) = (arrays[name] for name in arrays if "kernel" in name)
-        np.testing.assert_array_equal(kernel, found.model.layers[0].kernel[...])
-        assert len(arrays.files) == 2
+        np.testing.assert_array_equal(arrays["layers/0/kernel"], found.model.layers[0].kernel[...])
+        assert set(arrays) == {"layers/0/kernel", "layers/0/bias"}
     with pytest.raises(ValueError, match="confidence"):
         certify_training(found, tmp_path / "other", confidence=1.5)
     assert not (tmp_path / "other").exists()
