@@ -1,5 +1,6 @@
 """What a hostile tester broke: repeated noise on other gradients, steps that did not count, noise of few values."""
 
+import dataclasses
 import json
 import os
 
@@ -240,6 +241,15 @@ def test_arrays_of_models():
     assert _arrays(jnp.ones(3))["parameters"].shape == (3,)
 
 
+def check_certificate(trained, folder, epsilon=None):
+    """All steps that count are in its worst case, and nobody else has more."""
+    certificate = certify_training(trained, folder)
+    worst, *others = certificate["adversaries"]
+    assert worst["epsilon"] == pytest.approx(trained.epsilon if epsilon is None else epsilon, rel=1e-9)
+    assert all(row["epsilon"] <= worst["epsilon"] and row["advantage"] <= worst["advantage"] for row in others)
+    assert json.loads((folder / "certificate.json").read_text()) == certificate
+
+
 def test_certificate_from_python(tmp_path):
     """Audit, pages and parameters of any training; a model's arrays have its names."""
     def of_net(model, example, key):
@@ -247,6 +257,10 @@ def test_certificate_from_python(tmp_path):
 
     made = trainer(loss=of_net, model=Net(), privacy=GENEROUS)
     found = made.fit(DATA, canaries=4)
+    check_certificate(found, tmp_path)
+    forgotten = dataclasses.replace(found, spent=found.spent // 2)  # a slip: steps that the certificate does not count
+    with pytest.raises(AssertionError):
+        check_certificate(forgotten, tmp_path, found.epsilon)
     certificate = certify_training(found, tmp_path / "new" / "folder", settings={"a": 1})
     assert certificate["target"] == str(GENEROUS)
     assert certificate["settings"] == {"a": 1}
