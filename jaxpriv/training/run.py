@@ -39,22 +39,22 @@ class Run:
             return cls(None, same_everywhere(keys), None, Checkpoints(folder / "checkpoints"))
         header = _header(settings) | _fingerprints(keys, data)
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _locked(folder)
-        try:
+        with contextlib.ExitStack() as stack:
+            lock = _locked(folder)
+            stack.callback(os.close, lock)
             if not unspent(folder):
                 raise ValueError(f"{folder} has the ledger of a run: resume it, or choose another folder")
             for name in ("keys.json", "ledger.jsonl"):  # of a start that was cut off
                 (folder / name).unlink(missing_ok=True)
             write_keys(folder / "keys.json", keys)
             try:
-                ledger = Ledger.create(folder / "ledger.jsonl", header)
+                ledger = stack.enter_context(Ledger.create(folder / "ledger.jsonl", header))
             except BaseException:
                 (folder / "keys.json").unlink()
                 raise
-        except BaseException:
-            os.close(lock)
-            raise
-        return cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"), lock)
+            run = cls(folder, same_everywhere(keys), ledger, Checkpoints(folder / "checkpoints"), lock)
+            stack.pop_all()
+            return run
 
     @classmethod
     def resume(cls, folder, settings, data):
