@@ -4,11 +4,9 @@ Without the record the direction of its effect is unknown, so the best statistic
 number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`, which no adversary beats.
 """
 
-import jax.numpy as jnp
-import numpy as np
-
 from jaxpriv import worst_case
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv._derived import derived, quotient, square
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
@@ -32,7 +30,7 @@ def gaussian(mu, dim=1):
         0.4612
     """
     mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
-    return Curve(ChiSquareShift(dim, mu * mu))
+    return Curve(ChiSquareShift(dim, derived(square, mu)))
 
 
 def laplace(ratio):
@@ -70,7 +68,8 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
         >>> print(f"{curve.advantage():.4f}")
         0.0923
     """
-    return gaussian(worst_case.signal(sensitivities, noise_stds, averaging), dim)
+    signal = worst_case.combined(sensitivities, noise_stds, averaging)
+    return Curve(ChiSquareShift(as_parameter("dim", dim, AT_LEAST_ONE), derived(square, signal)))
 
 
 def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
@@ -98,7 +97,9 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
         0.040 0.203
     """
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
-    return gaussian(1 / noise_multiplier, dim).subsample(sampling_rate).compose(steps)
+    signal = derived(square, derived(quotient, 1.0, noise_multiplier))
+    pair = ChiSquareShift(as_parameter("dim", dim, AT_LEAST_ONE), signal)
+    return Curve(pair).subsample(sampling_rate).compose(steps)
 
 
 def gaussian_limit(mu, dim):
@@ -117,9 +118,15 @@ def gaussian_limit(mu, dim):
         0.7647 0.7596
     """
     mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
-    array = np if all(isinstance(v, (float, np.ndarray)) for v in (mu, dim)) else jnp
-    nc = mu * mu
-    return Curve(NormalLimit(nc / array.sqrt(2 * dim), array.sqrt(1 + 2 * nc / dim)))
+    return Curve(NormalLimit(derived(_limit_shift, mu, dim), derived(_limit_excess, mu, dim)))
+
+
+def _limit_shift(mu, dim):
+    return mu * mu / (2 * dim) ** 0.5
+
+
+def _limit_excess(mu, dim):
+    return 2 * mu * mu / dim
 
 
 def gaussian_limit_mu(mu, dim):

@@ -1,11 +1,13 @@
 """The full (Neyman-Pearson optimal) adversary: knows everything but whether the record took part."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
+from jaxpriv._derived import derived, quotient, resolved, root_sum_of_squares
 from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.discrete import Discrete
+from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 
@@ -59,10 +61,7 @@ def randomized_response(epsilon):
         >>> print(f"{jaxpriv.worst_case.randomized_response(1.0).advantage():.4f}")
         0.4621
     """
-    epsilon = as_parameter("epsilon", epsilon, NONNEGATIVE)
-    array = _module(epsilon)
-    truth, lie = 1 / (1 + array.exp(-epsilon)), 1 / (1 + array.exp(epsilon))
-    return Curve(Discrete(array.stack([truth, lie], -1), array.stack([lie, truth], -1)))
+    return approximate_dp(epsilon, 0.0)
 
 
 def approximate_dp(epsilon, delta):
@@ -81,16 +80,7 @@ def approximate_dp(epsilon, delta):
         >>> print(f"{jaxpriv.worst_case.approximate_dp(0.1, 1e-6).compose(10).delta(1.0):.3g}")
         1e-05
     """
-    epsilon, delta = as_parameter("epsilon", epsilon, NONNEGATIVE), as_parameter("delta", delta, UNIT)
-    array = _module(epsilon, delta)
-    epsilon, delta = array.broadcast_arrays(epsilon, delta)
-    truth, lie, none = (1 - delta) / (1 + array.exp(-epsilon)), (1 - delta) / (1 + array.exp(epsilon)), 0 * delta
-    return Curve(Discrete(array.stack([delta, truth, lie, none], -1), array.stack([none, lie, truth, delta], -1)))
-
-
-def _module(*values):
-    """NumPy for numbers and NumPy arrays, which keep their digits where JAX would round; else JAX's."""
-    return np if all(isinstance(value, (float, np.ndarray)) for value in values) else jnp
+    return Curve(BlackBox(as_parameter("epsilon", epsilon, NONNEGATIVE), as_parameter("delta", delta, UNIT)))
 
 
 def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="add_remove", sampling="poisson"):
@@ -121,7 +111,8 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="ad
         why = "; batches of a shuffled data set have no known bound, and Poisson's does not hold for them (Chua et al. 2024)"
         raise ValueError(f"sampling = {sampling!r}; accepted: 'poisson', 'fixed_size'{why if sampling == 'shuffle' else ''}")
     norms = 1 if (adjacency, sampling) == ("add_remove", "poisson") else 2
-    return gaussian(norms / noise_multiplier).subsample(sampling_rate, adjacency).compose(steps)
+    pair = NormalShift(derived(quotient, float(norms), noise_multiplier))
+    return Curve(pair).subsample(sampling_rate, adjacency).compose(steps)
 
 
 def gaussian_releases(sensitivities, noise_stds):
@@ -137,7 +128,7 @@ def gaussian_releases(sensitivities, noise_stds):
         >>> print(f"{jaxpriv.worst_case.gaussian_releases([3.0, 4.0], [1.0, 1.0]).gdp_mu():.4f}")
         5.0000
     """
-    return gaussian(signal(sensitivities, noise_stds))
+    return Curve(NormalShift(combined(sensitivities, noise_stds, "optimal")))
 
 
 def signal(sensitivities, noise_stds, averaging="optimal"):
@@ -150,14 +141,25 @@ def signal(sensitivities, noise_stds, averaging="optimal"):
         >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} {signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")
         1.1180 0.8944
     """
+    found = combined(sensitivities, noise_stds, averaging)
+    return resolved(found, jnp.result_type(*jax.tree.leaves(found)))
+
+
+def combined(sensitivities, noise_stds, averaging):
+    """`signal` as a parameter, which may wait for a dtype."""
     if averaging not in ("optimal", "mean"):
         raise ValueError(f"averaging = {averaging!r}; accepted: 'optimal', 'mean'")
     sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
     noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
-    array = _module(sensitivities, noise_stds)
+    array = jnp if any(isinstance(value, jax.Array) for value in (sensitivities, noise_stds)) else np
+    sensitivities, noise_stds = array.broadcast_arrays(sensitivities, noise_stds)
+    releases = range(sensitivities.shape[-1])
     if averaging == "mean":
-        sensitivities, noise_stds = array.broadcast_arrays(sensitivities, noise_stds)
-        return array.sum(sensitivities, -1) / array.sqrt(array.sum(noise_stds**2, -1))
-    # the norm of the ratios, with zero gradient instead of NaN at zero signal
-    square = array.sum((sensitivities / noise_stds) ** 2, -1)
-    return array.where(square > 0, array.sqrt(array.where(square > 0, square, 1.0)), 0.0)
+        norm = derived(root_sum_of_squares, *(noise_stds[..., i] for i in releases))
+        return derived(quotient, derived(_total, *(sensitivities[..., i] for i in releases)), norm)
+    each = [derived(quotient, sensitivities[..., i], noise_stds[..., i]) for i in releases]
+    return derived(root_sum_of_squares, *each)
+
+
+def _total(*values):
+    return sum(values[1:], values[0])

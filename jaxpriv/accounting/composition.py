@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
+from jaxpriv._derived import Derived, derived, product, resolved, root_sum_of_squares
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
@@ -20,7 +21,7 @@ from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianT
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.envelope import Replaced, Symmetric
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -41,7 +42,20 @@ class Composed(Directed):
             wanted = bool if jnp.result_type(leaf) == jnp.bool_ else dtype
             return jnp.broadcast_to(jnp.asarray(leaf, wanted), shape + jnp.shape(leaf)[-1:])
 
-        return Composed(tuple(_audible(term) for term in jax.tree.map(spread, self.terms)))
+        return Composed(tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype))))
+
+    def whole(self, up):
+        """Where the record does not always take part: between two numbers of steps there is no mechanism.
+
+        Gaussian losses are infinitely divisible, and so are those of normal vectors.
+        """
+
+        def rounded(term):
+            if not isinstance(term.transform, SubsampledGaussianTransform):
+                return term
+            return Term(term.transform, derived(_steps_up if up else _steps_down, term.count, term.transform.rate))
+
+        return Composed(tuple(map(rounded, self.terms)))
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -79,14 +93,18 @@ class Composed(Directed):
         down = jnp.where(flipped, eps, -1.0)
         return jnp.where(flipped, log1mexp(jnp.minimum(down + rest, -jnp.finfo(eps.dtype).tiny)), value)
 
-    def bracket(self, eps, reverse):
+    def bracket(self, low, high, reverse):
+        """Of whole steps, at one eps = low = high. For eps < 0 delta(eps) = (1 - e^eps) + e^eps delta_r(-eps)."""
+        del low
+        eps = high
         found, inside, flipped = self._profile(eps, reverse, bracket)
-        lower, upper = (jnp.where(inside, end, 0.0) for end in (found.lower, found.upper))
-        down = jnp.exp(jnp.where(flipped, eps, -1.0))
-        ulp = 4 * jnp.finfo(eps.dtype).eps
-        low = jnp.where(flipped, (1 - down * (1 - lower)) * (1 - ulp), lower)
-        high = jnp.where(flipped, jnp.minimum((1 - down * (1 - upper)) * (1 + ulp), 1.0), upper)
-        return low, high, jnp.where(inside, found.rate, jnp.inf)
+        # next to the largest loss rounding decides whether there is anything left
+        near = jnp.abs(eps) < line.loss_bound(self._directed((eps < 0) ^ reverse)) * (1 + 1e-13)
+        lower = jnp.where(inside, found.lower, -jnp.inf)
+        upper = jnp.where(inside, found.upper, jnp.where(near & self._leaks(), -30.0, -jnp.inf))
+        down = jnp.where(flipped, eps, -1.0)
+        low, high = padded(*(jnp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
+        return jnp.where(flipped, low, lower), jnp.where(flipped, high, upper), jnp.where(inside, found.rate, jnp.inf)
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
@@ -173,8 +191,22 @@ class Composed(Directed):
         return Composed(tuple(Term(term.transform.reversed(other), term.count) for term in self.terms))
 
     def compose(self, n):
-        n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
-        return Composed(tuple(Term(term.transform, term.count * n) for term in self.terms))
+        return Composed(tuple(Term(term.transform, derived(product, term.count, _behind(n))) for term in self.terms))
+
+
+def _steps_up(count, rate):
+    array = jnp if isinstance(count, jax.Array) else np
+    return array.where(rate < 1, array.ceil(count), count)
+
+
+def _steps_down(count, rate):
+    array = jnp if isinstance(count, jax.Array) else np
+    return array.where(rate < 1, array.floor(count), count)
+
+
+def _behind(parameter):
+    """A parameter with an axis for members behind its own."""
+    return jax.tree.map(lambda leaf: (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))[..., None], parameter)
 
 
 def _audible(term):
@@ -254,9 +286,23 @@ def _seen(pieces):
     if any(isinstance(piece, Step) for piece in pieces):
         return Curve(Gridded(_grouped([_as_step(piece) for piece in pieces]), np.zeros((), bool)))
     terms = _grouped(pieces)
-    if len(terms) == 1 and isinstance(terms[0].transform, GaussianTransform):
-        return Curve(NormalShift(Composed(terms).tail_mu()))
+    if all(isinstance(term.transform, GaussianTransform) for term in terms):
+        each = [derived(_grown, term.transform.mu, term.count) for term in terms]
+        members = [one for group in each for one in _apart(group)]
+        return Curve(NormalShift(derived(root_sum_of_squares, *members)))
     return Curve(Composed(terms))
+
+
+def _grown(mu, n):
+    return mu * n**0.5
+
+
+def _apart(parameter):
+    """The members of a parameter, one by one."""
+    leaves, structure = jax.tree.flatten(parameter)
+    count = max(np.shape(leaf)[-1] for leaf in leaves)
+    wide = [leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, np.float32) for leaf in leaves]
+    return [jax.tree.unflatten(structure, [leaf[..., i] for leaf in wide]) for i in range(count)]
 
 
 def steps(experiment, n):
@@ -303,18 +349,12 @@ def _pieces(experiment, axis):
         return [Term(GaussianTransform(mu), count)]
     if isinstance(forward, Subsampled) and isinstance(forward.base, NormalShift):
         mu, rate, count = _members(axis, forward.base.mu, forward.rate)
+        if not isinstance(rate, (Derived, jax.Array)) and np.all(rate >= 1):
+            return [Term(GaussianTransform(mu), count)]
         return [Term(SubsampledGaussianTransform(mu, rate, np.full(count.shape, isinstance(experiment, Reversed))), count)]
     if axis == -1:
-        return [Step(experiment, jnp.ones(experiment.batch_shape()))]
-    batch = len(experiment.batch_shape())
-    own = max(np.ndim(leaf) for leaf in jax.tree.leaves(experiment)) - batch  # axes behind those of the batch
-
-    def member(leaf):
-        if not isinstance(leaf, jax.Array):
-            leaf = np.asarray(leaf)
-        return leaf.reshape(leaf.shape[: leaf.ndim - own] + (1,) + leaf.shape[leaf.ndim - own :])
-
-    return [Step(jax.tree.map(member, experiment), jnp.ones(1))]
+        return [Step(experiment, np.ones(experiment.batch_shape(), np.float32))]
+    return [Step(_behind(experiment), np.ones(1, np.float32))]
 
 
 def normal_vectors(shift, narrower):
@@ -340,42 +380,28 @@ def _as_step(piece):
 
 
 def _members(axis, *parameters):
-    """Parameters of one shape with the steps along the last axis, and how often each is taken: once."""
-    array = jnp if any(isinstance(part, jax.Array) for part in parameters) else np
-    parts = [array.asarray(part) if axis == -1 else array.asarray(part)[..., None] for part in parameters]
-    parts = array.broadcast_arrays(*parts)
-    return *parts, array.ones_like(parts[0])
+    """Parameters with the steps along the last axis, and how often each is taken: once. (A 1 is exact in any dtype.)"""
+    parts = parameters if axis == -1 else [_behind(part) for part in parameters]
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(parts)]
+    return *parts, np.ones(np.broadcast_shapes(*shapes)[-1:], np.float32)
 
 
 def _grouped(pieces):
-    """Pieces of one kind as one, along the members' axis."""
+    """Pieces of one kind as one, along the members' axis; NumPy's numbers, with digits that JAX would round, on their own."""
     groups: dict = {}
     for piece in pieces:
-        kind = piece.transform if isinstance(piece, Term) else piece.experiment
-        own = 0 if isinstance(piece, Term) else max(map(np.ndim, jax.tree.leaves(kind))) - len(kind.batch_shape())
-        tails = tuple(np.shape(leaf)[np.ndim(leaf) - own :] for leaf in jax.tree.leaves(kind))
-        groups.setdefault((jax.tree.structure(piece), tails), []).append((piece, own))
-    return tuple(_joined([piece for piece, _ in group], group[0][1]) for group in groups.values())
+        leaves, structure = jax.tree.flatten(piece)
+        groups.setdefault((structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []).append(piece)
+    return tuple(map(_joined, groups.values()))
 
 
-def _joined(pieces, own):
-    """Pieces of one kind as one; NumPy arrays keep their digits where JAX would round. own: axes behind the members'."""
-
-    def split(piece, leaf):
-        """(batch, members, own axes) of a leaf; counts have no own axes."""
-        behind = 0 if leaf is piece.count else own
-        shape = np.shape(leaf)
-        at = len(shape) - behind
-        return shape[: at - 1], shape[at - 1 : at], shape[at:]
-
-    batch = np.broadcast_shapes(*(split(piece, leaf)[0] for piece in pieces for leaf in jax.tree.leaves(piece)))
-    widths = [np.broadcast_shapes(*(split(piece, leaf)[1] for leaf in jax.tree.leaves(piece))) for piece in pieces]
+def _joined(pieces):
     rows = [jax.tree.leaves(piece) for piece in pieces]
+    batch = np.broadcast_shapes(*(np.shape(leaf)[:-1] for row in rows for leaf in row))
+    widths = [np.broadcast_shapes(*(np.shape(leaf)[-1:] for leaf in row)) for row in rows]
 
     def join(column):
-        array = jnp if any(isinstance(leaf, jax.Array) for leaf in column) else np
-        behind = split(pieces[0], column[0])[2]
-        wide = [array.broadcast_to(leaf, batch + width + behind) for leaf, width in zip(column, widths)]
-        return array.concatenate(wide, -1 - len(behind))
+        array = jnp if isinstance(column[0], jax.Array) else np
+        return array.concatenate([array.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1)
 
     return jax.tree.unflatten(jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)])

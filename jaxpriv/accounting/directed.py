@@ -16,26 +16,27 @@ class Directed(Envelope):
         """The experiment whose forward direction is the one asked for; reverse: bool, or an array of them over the batch."""
 
     def _both(self, method, value):
-        """The results of method(experiment, value, False) for both directions."""
+        """The results of method(experiment, value) for both directions."""
         wide = self.aligned((2, *value.shape), value.dtype)
         when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
-        found = getattr(type(self), method)(wide.directed(when), jnp.stack([value, value]), False)
+        found = method(wide.directed(when), jnp.stack([value, value]))
         return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
 
     def log_deltas(self, eps):
-        return self._both("log_delta", eps)
+        return self._both(lambda own, e: own.log_delta(e, False), eps)
 
     def epsilons(self, log_delta):
-        return self._both("epsilon", log_delta)
+        return self._both(lambda own, d: own.epsilon(d, False), log_delta)
 
     def contacts(self, eps):
-        return self._both("contact", eps)
+        return self._both(lambda own, e: own.contact(e, False), eps)
 
     def slopes(self, alpha):
-        return self._both("slope", alpha)
+        return self._both(lambda own, a: own.slope(a, False), alpha)
 
-    def brackets(self, eps):
-        return self._both("bracket", eps)
+    def brackets(self, low, high):
+        del low  # the same number
+        return self._both(lambda own, e: own.bracket(e, e, False), high)
 
     def subsampled(self, rate):
         raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")

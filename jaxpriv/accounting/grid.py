@@ -22,6 +22,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.accounting import lattice
 from jaxpriv.accounting.line import DELTA, Term, at_smallest, place
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.pair import safe_log
 
 SIZE = 1 << 18  # points of the total's lattice
@@ -345,7 +346,7 @@ def log_delta(law, eps):
 
 
 def bracket(law):
-    """Certified (lower, upper) of delta at the middle."""
+    """Certified (lower, upper) of log delta at the middle."""
     loss, scale, inner, weight = _weights(law, law.middle)
     value = jnp.maximum(jnp.sum(law.nu * weight, 1), 0.0)
     slope = jnp.sum(jnp.abs(law.nu) * jnp.where(loss > 0, jnp.exp(-law.c * jnp.maximum(loss, 0.0)), weight), 1)
@@ -353,12 +354,12 @@ def bracket(law):
     low = safe_log(jnp.maximum(value - error, 0.0)) + scale - law.doubt
     high = safe_log(value + error) + scale + law.doubt
     # of one less delta an upper law is the lower bound
-    log_upper = jnp.logaddexp(high[UP], law.log_infinite) + 64 * jnp.finfo(loss.dtype).eps
-    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(low[UP], 0.0)), jnp.exp(log_upper))
     most = jnp.logaddexp(high[DOWN], safe_log(law.below))
-    lower = jnp.where(inner, -jnp.expm1(jnp.minimum(most, 0.0)), jnp.exp(jnp.logaddexp(low[DOWN], law.log_endless)))
+    rest_high, rest_low = (log1mexp(jnp.minimum(jnp.where(inner, end, -1.0), 0.0)) for end in (low[UP], most))
+    lower, upper = padded(jnp.where(inner, rest_low, jnp.logaddexp(low[DOWN], law.log_endless)),
+                          jnp.where(inner, rest_high, jnp.logaddexp(high[UP], law.log_infinite)))
     # whatever could not be computed bounds nothing
-    return jnp.where(jnp.isnan(lower), 0.0, lower), jnp.where(jnp.isnan(upper), 1.0, jnp.minimum(upper, 1.0))
+    return jnp.where(jnp.isnan(lower), -jnp.inf, jnp.minimum(lower, 0.0)), jnp.where(jnp.isnan(upper), 0.0, upper)
 
 
 def touch(law, eps):

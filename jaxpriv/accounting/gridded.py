@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._derived import derived, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import grid
 from jaxpriv.accounting.directed import Directed
@@ -13,7 +14,8 @@ from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.line import ALPHA, DELTA, Term, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.experiment import Point, padded
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -35,9 +37,23 @@ class Gridded(Directed):
     def aligned(self, shape, dtype):
         def spread(step):
             full = shape + jnp.broadcast_shapes(step.experiment.batch_shape(), jnp.shape(step.count))[-1:]
-            return Step(step.experiment.aligned(full, dtype), jnp.broadcast_to(jnp.asarray(step.count, dtype), full))
+            count = jnp.broadcast_to(jnp.asarray(resolved(step.count, dtype), dtype), full)
+            experiment = step.experiment.aligned(full, dtype)
+            if isinstance(experiment, NormalShift):  # n steps of it are one, for any real n
+                return Step(NormalShift(experiment.mu * jnp.sqrt(count)), jnp.ones_like(count))
+            return Step(experiment, count)
 
         return Gridded(tuple(map(spread, self.steps)), jnp.broadcast_to(self.flipped, shape))
+
+    def whole(self, up):
+        """Between two numbers of steps there is no mechanism, but for Gaussian noise."""
+
+        def rounded(step):
+            if isinstance(step.experiment, NormalShift):
+                return step
+            return Step(step.experiment, derived(_up if up else _down, step.count))
+
+        return Gridded(tuple(map(rounded, self.steps)), self.flipped)
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -92,21 +108,25 @@ class Gridded(Directed):
         value = _evaluated(_log_delta_of, self.directed(reverse), eps)[..., 0]
         return jnp.where(above | below | ~leaks, self._flat(eps), value)
 
-    def bracket(self, eps, reverse):
+    def bracket(self, low, high, reverse):
+        """Of whole steps, at one eps = low = high."""
+        del low
+        eps = high
+
         def one(entry, eps):
             law = entry.law(eps, entry.tables())
             return *grid.bracket(law), jnp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
 
         above, below, leaks = self._outside(eps, reverse)
-        low, high, rate = self.directed(reverse).each(one, eps)
-        exact = jnp.maximum(-jnp.expm1(eps), 0.0)
-        ulp = 4 * jnp.finfo(eps.dtype).eps
+        lower, upper, rate = self.directed(reverse).each(one, eps)
         flat = below | ~leaks
-        low = jnp.where(above, 0.0, jnp.where(flat, exact * (1 - ulp), jnp.maximum(low, exact * (1 - ulp))))
+        exact = self._flat(eps)
+        lower, upper = jnp.where(flat, exact, jnp.maximum(lower, exact)), jnp.where(flat, exact, upper)
+        lower = jnp.where(above, -jnp.inf, padded(lower, upper)[0])
         # at the very end of the losses rounding decides whether there is anything left
-        edge = above & (eps <= self.loss_bound(reverse) * (1 + 1e-13)) & leaks
-        high = jnp.where(above & ~edge, 0.0, jnp.where(flat, exact * (1 + ulp), high))
-        return low, high, jnp.where(above | flat, jnp.inf, rate)
+        beyond = (eps > self.loss_bound(reverse) * (1 + 1e-13)) | ~leaks
+        upper = jnp.where(above & beyond & (eps >= 0), -jnp.inf, padded(lower, upper)[1])
+        return lower, upper, jnp.where(above | flat, jnp.inf, rate)
 
     def _outside(self, eps, reverse):
         """(is eps above all losses?, below all?, is there any loss at all?)"""
@@ -152,7 +172,15 @@ class Gridded(Directed):
 
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
-        return Gridded(tuple(Step(step.experiment, step.count * n) for step in self.steps), self.flipped)
+        return Gridded(tuple(Step(step.experiment, derived(product, step.count, n)) for step in self.steps), self.flipped)
+
+
+def _up(count):
+    return jnp.ceil(count) if isinstance(count, jax.Array) else np.ceil(count)
+
+
+def _down(count):
+    return jnp.floor(count) if isinstance(count, jax.Array) else np.floor(count)
 
 
 def _as_float64(leaf):

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxpriv.accounting.line import DELTA, Kind, Term, along, at_smallest, on_axis, over_steps, tilted
 from jaxpriv.accounting.transforms import BLOCK, UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _BLOCKS = 4096
@@ -274,7 +275,7 @@ def _gradient(terms, eps, kind):
 
 
 class Bracket(NamedTuple):
-    """Certified (lower, upper) of delta, -d log delta/d eps, and the sources of the width, relative to the integral."""
+    """Certified (lower, upper) of log delta, -d log delta/d eps, and the sources of the width, relative to the integral."""
 
     lower: jax.Array
     upper: jax.Array
@@ -286,7 +287,7 @@ class Bracket(NamedTuple):
 
 
 def bracket(terms, eps):
-    """A bracket of delta(eps), eps >= 0."""
+    """A bracket of log delta(eps), eps >= 0."""
     return _bracket(terms, eps, DELTA)
 
 
@@ -331,13 +332,14 @@ def _bracket(terms, eps, kind):
     log_low = jnp.where(relative < 1, log_value + jnp.log1p(-jnp.minimum(relative, 1.0)), -jnp.inf)
     # whatever happened above, Chernoff's bound holds: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c)
     chernoff = jnp.where(inner, 0.0, total + jnp.log1p(error) - eps * d + d * jnp.log(d) - (1 + d) * jnp.log1p(d))
-    chernoff = chernoff + 64 * jnp.finfo(eps.dtype).eps * (1 + jnp.abs(chernoff))
+    chernoff = chernoff + 64 * jnp.finfo(eps.dtype).eps * (1 + jnp.abs(total) + eps * d + jnp.abs(chernoff))
     chernoff = jnp.where(jnp.isnan(chernoff), 0.0, jnp.minimum(chernoff, 0.0))
-    upper = jnp.where(inner, -jnp.expm1(jnp.minimum(log_low, 0.0)), jnp.exp(jnp.minimum(log_high, chernoff)))
-    lower = jnp.where(inner, -jnp.expm1(jnp.minimum(log_high, 0.0)), jnp.exp(jnp.minimum(log_low, 0.0)))
+    rest_high, rest_low = (log1mexp(jnp.minimum(jnp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high))
+    lower, upper = padded(jnp.where(inner, rest_low, jnp.minimum(log_low, 0.0)),
+                          jnp.where(inner, rest_high, jnp.minimum(log_high, chernoff)))
     # the integral is delta, or one less it
-    rate = sums.slope / sums.value * jnp.where(inner, 1 - 1 / jnp.maximum(upper, 1e-300), 1.0)
-    return Bracket(lower, jnp.minimum(upper, 1.0), rate, aliasing, truncation, quadrature, rounding)
+    rate = sums.slope / sums.value * jnp.where(inner, -jnp.expm1(-upper), 1.0)
+    return Bracket(lower, upper, rate, aliasing, truncation, quadrature, rounding)
 
 
 def _where_decayed(log_decay, d, line):

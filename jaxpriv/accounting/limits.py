@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, as_parameter
+from jaxpriv._derived import resolved
 from jaxpriv.accounting.composition import directions
 from jaxpriv.accounting.transforms import GaussianTransform
 from jaxpriv.tradeoff import Curve
@@ -41,7 +42,8 @@ def gaussian_limit(curve):
         >>> print(f"{limit.epsilon(1e-5):.3f} {curve.epsilon(1e-5):.3f}")
         1.618 1.828
     """
-    square = _square(directions(curve.experiment)[0])
+    terms = directions(curve.experiment)[0]
+    square = _square(resolved(terms, jnp.result_type(*jax.tree.leaves(terms))))
     array = jnp if isinstance(square, jax.Array) else np
     leaks = square > 0  # with zero gradient instead of NaN where nothing does
     mu = array.where(leaks, array.sqrt(array.where(leaks, square, 1.0)), 0.0)

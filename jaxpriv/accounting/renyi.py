@@ -37,10 +37,10 @@ def renyi_divergence(curve, order):
 
         >>> import jaxpriv
         >>> curve = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000)
-        >>> print(f"{jaxpriv.accounting.renyi_divergence(curve, 8.5):.3f}")
+        >>> print(f"{jaxpriv.accounting.renyi_divergence(curve.experiment, 8.5):.3f}")
         1.089
     """
-    return _divergence(curve, order)
+    return _divergence(curve.experiment, order)
 
 
 def renyi_epsilon(curve, delta):
@@ -62,7 +62,7 @@ def renyi_epsilon(curve, delta):
         >>> print(f"{jaxpriv.accounting.renyi_epsilon(curve, 1e-5):.3f} {curve.epsilon(1e-5):.3f}")
         2.101 1.828
     """
-    return _epsilon(curve, delta)
+    return _epsilon(curve.experiment, delta)
 
 
 @elementwise(_ORDER, "order")

@@ -134,7 +134,9 @@ class SubsampledGaussianTransform:
         total = jnp.sum(weight, 0)
         mean = jnp.sum(weight * loss, 0) / total
         variance = jnp.sum(weight * (loss - mean) ** 2, 0) / total
-        return top + jnp.log(total * step / math.sqrt(2 * math.pi)), sign * mean, variance
+        found = top + jnp.log(total * step / math.sqrt(2 * math.pi)), sign * mean, variance
+        always = GaussianTransform(self.mu).cumulants(c)
+        return tuple(jnp.where(self.rate >= 1, exact, value) for exact, value in zip(always, found))
 
     def tilted(self, c):
         """K as log(1 + E[(1+u)^s - 1 - s u]), for E[u] = 0, where it is small; the summand is of one sign."""
@@ -151,7 +153,9 @@ class SubsampledGaussianTransform:
         excess = weight * (jnp.expm1(jnp.where(large_loss, 0.0, s * loss)) - jnp.where(small, s * u, 0.0))
         excess = excess + jnp.where(large_loss & small, jnp.exp(jnp.where(small, exponent, 0.0)) - weight, 0.0)
         value = jnp.where(small, jnp.log1p(jnp.where(small, jnp.sum(excess, 0), 0.0)), large)
-        return TiltedSubsampledGaussian(self, s, sign, x, step, loss, value, exponent)
+        always = GaussianTransform(self.mu).tilted(c)
+        value = jnp.where(self.rate >= 1, _with_derivative(always.value, value), value)
+        return TiltedSubsampledGaussian(self, s, sign, x, step, loss, value, exponent, always)
 
     def _grid(self, s, nodes):
         """Real nodes over all that counts of (1+u)^s times the normal density, and of u itself; and their spacing."""
@@ -160,6 +164,7 @@ class SubsampledGaussianTransform:
         flat = (jnp.log1p(-self.rate) - jnp.log(self.rate)) / mu + mu / 2 - jnp.log1p(jnp.abs(s) * mu) / mu
         low = jnp.minimum(jnp.maximum(s * mu, flat), 0.0) - _REACH
         high = jnp.maximum(jnp.maximum(mu, s * mu), 0.0) + _REACH
+        low = low - jnp.where(self.rate >= 1, jnp.minimum(mu, _REACH), 0.0)  # for the derivative by the rate
         step = (high - low) / nodes
         index = jnp.arange(nodes, dtype=low.dtype).reshape((-1,) + (1,) * jnp.ndim(low))
         return jax.lax.stop_gradient((low + (index + 0.5) * step, step))
@@ -175,7 +180,9 @@ class SubsampledGaussianTransform:
         always = rate >= 1  # the loss is a, though e^a may underflow
         rest = jnp.where(usual, jnp.where(low & ~always, 1 - rate + rate * shrink, 1.0), rate + (1 - rate) * shrink)
         loss = jnp.where(usual, jnp.log1p(jnp.where(low | always, 0.0, u)), a) + jnp.log(rest)
-        loss = jnp.where(always, a, loss)
+        # at rate 1 with its derivatives: dL/dr = (e^a - 1)/(1+u)
+        rise = (rate - 1) * -jnp.expm1(jnp.minimum(-a, 300.0))
+        loss = jnp.where(always, a + rise - 0.5 * rise * rise, loss)
         large = rate * jnp.exp(jnp.where(usual | (a > 500), 0.0, a))
         return loss, jnp.where(usual, u, jnp.where(a > 500, 0.0, large))
 
@@ -242,6 +249,7 @@ class TiltedSubsampledGaussian:
     loss: jax.Array
     value: jax.Array
     exponent: jax.Array
+    always: TiltedGaussian  # what it is at rate 1
 
     @property
     def probability(self):
@@ -270,7 +278,8 @@ class TiltedSubsampledGaussian:
         half = _expm1_i(0.5 * spacing, *loss)
         one = _turned(half, half)
         turn, turns = jax.lax.scan(lambda turn, _: (_turned(turn, one), turn), jax.tree.map(jnp.zeros_like, one), length=BLOCK)
-        return SubsampledLine((size * jnp.cos(phase), size * jnp.sin(phase)), half, turns, turn)
+        always = self.always.line(spacing), self.transform.rate >= 1
+        return SubsampledLine((size * jnp.cos(phase), size * jnp.sin(phase)), half, turns, turn, *always)
 
     def line_error(self):
         """Bound of the rule's error in M(c+iy)/M(c): 2 N/(e^(2 pi d/step) - 1), N the integral along the strip's edges.
@@ -278,7 +287,8 @@ class TiltedSubsampledGaussian:
         The strip reaches from the real axis (N = 1) to twice the path's height, where N < e^3 by choice; twice that for
         the nodes having been taken for the integral.
         """
-        return 4 * math.exp(3.0) / jnp.expm1(2 * math.pi * self._height() / self.step) + 1e-20
+        error = 4 * math.exp(3.0) / jnp.expm1(2 * math.pi * self._height() / self.step) + 1e-20
+        return jnp.where(self.transform.rate >= 1, 0.0, error)
 
     def decay(self):
         """(m, V) for every part {z >= x_k} of the tilted law: its mass and the variation of its loss density f.
@@ -318,13 +328,18 @@ class SubsampledLine:
     first: tuple
     turns: tuple
     turn: tuple
+    always: GaussianLine  # what it is at rate 1
+    whole: jax.Array | np.ndarray  # is it that?
 
     def start(self):
-        return self.first
+        """The brackets at the first y, the angle of M there before, with how often it has turned; and the start of `always`."""
+        zero = jnp.zeros_like(self.always.half)
+        return self.first, zero, zero, self.always.start()
 
     def advance(self, state):
-        """(the next block's start, (log modulus, angle) at a block of frequencies)."""
-        (wr, wi), (er, ei) = self.weight, state
+        """(the next block's start, (log modulus, angle) at a block of frequencies); the angle follows M continuously."""
+        (er, ei), before, turned, walk = state
+        wr, wi = self.weight
         weights = jnp.stack([wr * (1 + er) - wi * ei, wr * ei + wi * (1 + er)])
         by_re, by_im = (jnp.einsum("an...,jn...->aj...", weights, part) for part in self.turns)
         re = jnp.sum(wr * er - wi * ei, 0) + by_re[0] - by_im[1]
@@ -332,7 +347,19 @@ class SubsampledLine:
         less = re * (2 + re) + im * im  # |M|^2 - 1
         near = less > -0.3
         size = 0.5 * jnp.where(near, jnp.log1p(jnp.where(near, less, 0.0)), jnp.log((1 + re) ** 2 + im * im + 1e-37))
-        return _turned(state, self.turn), (size, jnp.arctan2(im, 1 + re))
+        angle = jnp.arctan2(im, 1 + re)
+        jumps = jnp.diff(jax.lax.stop_gradient(angle), axis=0, prepend=before[None])
+        turns = turned - jnp.cumsum(jnp.round(jumps / (2 * math.pi)), 0)
+        walk, always = self.always.advance(walk)
+        found = size, angle + 2 * math.pi * turns
+        found = tuple(jnp.where(self.whole, _with_derivative(e, v), v) for e, v in zip(always, found))
+        after = jax.lax.stop_gradient(angle[-1])
+        return (_turned((er, ei), self.turn), after, turns[-1], walk), found
+
+
+def _with_derivative(exact, value):
+    """The exact value at rate 1, with the derivatives of the rule for all rates, which alone knows that by the rate."""
+    return jax.lax.stop_gradient(exact) + value - jax.lax.stop_gradient(value)
 
 
 def _turned(one, other):

@@ -13,6 +13,13 @@ def log1mexp(x):
     return jnp.where(near, jnp.log(-jnp.expm1(near_zero)), jnp.log1p(-jnp.exp(far)))
 
 
+def exprel(x):
+    """(e^x - 1)/x, 1 at 0: what is left of expm1 when a factor is taken out before it can underflow."""
+    some = jnp.abs(x) > 1e-290 if x.dtype == jnp.float64 else jnp.abs(x) > 1e-30
+    safe = jnp.where(some, x, 1.0)
+    return jnp.where(some, jnp.expm1(safe) / safe, 1.0)
+
+
 def log_plus_reciprocal(z, e):
     """log z + 1/z - 1 for z > 0, given e = z - 1 without cancellation: about e^2/2 near z = 1.
 

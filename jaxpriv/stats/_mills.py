@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv.stats._logspace import exprel
+
 _H = 0.5
 _SQUARES = ((np.arange(13) + 0.5) * _H) ** 2
 _WEIGHTS = (2 * _H / math.pi * np.exp(-_SQUARES)).tolist()
@@ -67,46 +69,77 @@ def _normal_jvp(primals, tangents):
     return values, (dlogsf, dlogcdf, dlogsf + safe * dx, dlogcdf + safe * dx)
 
 
-def _mills_drop(low, high):
-    """m(low) - m(high) for 0 <= low <= high, relative to itself: both parts of `_erfcx` are differenced term by term."""
+def _mills_drop(low, high, width):
+    """(m(low) - m(high))/width for 0 <= low <= high = low + width, relative to itself.
+
+    Both parts of `_erfcx` are differenced term by term. The width is given, for high - low would
+    lose its digits, and divided out, for it may be as small as any number.
+    """
     bound = 1e100 if low.dtype == jnp.float64 else 1e15
     y, x = (jnp.minimum(v, bound) * math.sqrt(0.5) for v in (low, high))
-    width = (jnp.minimum(high, bound) - jnp.minimum(low, bound)) * math.sqrt(0.5)
+    width = jnp.minimum(width, bound) * math.sqrt(0.5)
     total = jnp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
         # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
-        total = total + weight * (y * (x / (x + 1)) - v2 / (x + 1)) / ((y * y + v2) * ((x * x + v2) / (x + 1)))
+        top = y * (x / (x + 1)) - v2 / (x + 1)
+        total = total + weight * top / ((y * y + v2) * ((x * x + v2) / (x + 1)))
     # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h; it is below rounding for y > c/2
     c = 2 * math.pi / _H
-    gap = jnp.minimum(x, c / 2) - jnp.minimum(y, c / 2)
-    gap = jnp.where(x < c / 2, width, gap)
+    inside = x < c / 2
+    gap = jnp.where(inside, width, jnp.minimum(x, c / 2) - jnp.minimum(y, c / 2))
+    share = jnp.where(inside, 1.0, gap / jnp.where(width > 0, width, 1.0))
     y, x = jnp.minimum(y, c / 2), jnp.minimum(x, c / 2)
 
     def d(v):
         return jnp.exp(-v * v) + jnp.exp(c * v - v * v)
 
-    rise = jnp.exp(-y * y) * jnp.expm1(-gap * (x + y)) + jnp.exp(c * y - y * y) * jnp.expm1(gap * (c - x - y))
-    return math.sqrt(math.pi / 2) * (total * width + 2 * rise / d(x) / d(y))
+    fall = (x + y) * jnp.exp(-y * y) * exprel(-gap * (x + y))
+    rise = (c - x - y) * jnp.exp(c * y - y * y) * exprel(gap * (c - x - y))
+    return math.sqrt(math.pi) / 2 * (total + 2 * share * (rise - fall) / d(x) / d(y))
+
+
+_SMALL = 1e-3  # of mu: it is divided out, so that what is proportional to it keeps its digits
 
 
 @jax.jit
-def log_mills_gap(a, b):
-    """log of pdf(a) (m(a) - m(b)) = sf(a) - exp((b^2-a^2)/2) sf(b) for a <= b, without cancellation anywhere.
+def log_mills_gap(eps, mu):
+    """log(sf(a) - e^eps sf(b)), a = eps/mu - mu/2, b = a + mu: the privacy profile of N(mu, 1), mu > 0.
 
-    With m(x) + m(-x) = sqrt(2 pi) exp(x^2/2) every case is a sum of positive terms (A = |a|, B = |b|), times pdf(a):
+    Without cancellation anywhere: pdf(a) (m(a) - m(b)), and with m(x) + m(-x) = sqrt(2 pi) exp(x^2/2)
+    every case is a sum of positive terms (A = |a|, B = |b|), times pdf(a):
         0 <= a        m(a) - m(b)
-        a < 0 <= b    sqrt(2 pi) (exp(a^2/2) - 1) + (m(0) - m(A)) + (m(0) - m(B))
-        b < 0         sqrt(2 pi) (exp(a^2/2) - exp(b^2/2)) + (m(B) - m(A))
+        a < 0 <= b    sqrt(2 pi) (exp(a^2/2) - 1) + (m(0) - m(A)) + (m(0) - m(B)),    A + B = mu
+        b < 0         sqrt(2 pi) (exp(a^2/2) - exp(b^2/2)) + (m(B) - m(A)),           A - B = mu
+    where exp((b^2 - a^2)/2) is e^eps, of which a and b themselves would not keep enough.
     """
+    a = eps / mu - mu / 2
+    b = a + mu
     size_a, size_b = jnp.abs(a), jnp.abs(b)
     right, left = a >= 0, b < 0
+    middle = ~(right | left)
     zero = jnp.zeros_like(a)
-    first = _mills_drop(jnp.where(right, a, jnp.where(left, size_b, zero)), jnp.where(right, b, size_a))
-    second = jnp.where(right | left, zero, _mills_drop(zero, jnp.where(right | left, zero, b)))
-    low_end = jnp.where(left, b, zero)
-    lift = -jnp.expm1(0.5 * (low_end - a) * (low_end + a))
-    negative = jnp.where(right, 1.0, lift + jnp.exp(log_density(jnp.where(right, zero, a))) * (first + second))
-    return jnp.where(right, log_density(a) + jnp.log(jnp.where(right, first, 1.0)), jnp.log(negative))
+    low = jnp.where(right, a, jnp.where(left, size_b, zero))
+    high = jnp.where(right, b, size_a)
+    first = _mills_drop(low, high, jnp.where(middle, size_a, mu))
+    second = jnp.where(middle, _mills_drop(zero, jnp.where(middle, b, zero), jnp.where(middle, b, zero)), 0.0)
+    density = jnp.exp(log_density(jnp.where(right, zero, a)))
+    # the exponent of what the negative side adds, -a^2/2 or eps, over mu; and the drops over mu
+    turn = jnp.where(left, eps, -0.5 * a * a)
+    share_a = jnp.where(middle, jnp.clip(size_a / mu, 0.0, 1.0), 1.0)
+    share_b = jnp.where(middle, jnp.clip(b / mu, 0.0, 1.0), 0.0)
+    drops = density * (share_a * first + share_b * second)
+    small = mu < _SMALL
+    steep = jnp.where(small & ~right, jnp.where(left, -eps / mu, 0.5 * size_a * share_a), 0.0)
+    scaled = steep * exprel(jnp.where(small & ~right, turn, 0.0)) + drops
+    whole = -jnp.expm1(jnp.where(right, 0.0, turn)) + jnp.where(small, 0.0, mu) * drops
+    log_mu = jnp.log(mu)
+    negative = jnp.where(small, log_mu + _log_of(jnp.where(small, scaled, 1.0)), _log_of(jnp.where(small, 1.0, whole)))
+    positive = log_density(a) + log_mu + _log_of(jnp.where(right, first, 1.0))
+    return jnp.where(right, positive, negative)
+
+
+def _log_of(value):
+    return jnp.log(jnp.maximum(value, 0.0))
 
 
 @jax.custom_jvp

@@ -2,15 +2,13 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain, is_traced
+from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff import evaluate
+from jaxpriv.tradeoff.certified import as_number, bounds_of_delta, certified, logarithm
 from jaxpriv.tradeoff.envelope import Hull, Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
-
-_WIDE = 1e-3  # of its upper end
 
 
 @pytree
@@ -45,7 +43,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0)(0.05):.4f}")
             0.7405
         """
-        return evaluate.beta(self, alpha)
+        return evaluate.beta(self.experiment, alpha)
 
     def power(self, alpha):
         """Power 1 - f(alpha) (TPR at FPR alpha in [0, 1]), computed on its own, so that it is exact where it is tiny.
@@ -54,7 +52,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).power(1e-3):.4f}")
             0.0183
         """
-        return evaluate.power(self, alpha)
+        return evaluate.power(self.experiment, alpha)
 
     def inverse(self, beta):
         """The type I error at which the type II error is beta in [0, 1]: the curve of the exchanged hypotheses at beta.
@@ -64,7 +62,7 @@ class Curve:
             >>> print(f"{curve.inverse(curve(0.05)):.4f}")
             0.0500
         """
-        return evaluate.inverse(self, beta)
+        return evaluate.inverse(self.experiment, beta)
 
     def slope(self, alpha):
         """The eps in [-inf, inf] for which a line of slope -e^eps supports f at alpha in [0, 1].
@@ -73,7 +71,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).slope(0.5):.4f}")
             -0.5000
         """
-        return evaluate.slope(self, alpha)
+        return evaluate.slope(self.experiment, alpha)
 
     def log_delta(self, epsilon):
         """log of `delta(epsilon)`, exact far below the smallest float; -inf where delta is 0.
@@ -82,7 +80,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).log_delta(50.0):.2f}")
             -1233.87
         """
-        return evaluate.log_delta(self, epsilon)
+        return evaluate.log_delta(self.experiment, epsilon)
 
     def delta(self, epsilon):
         """Privacy profile: the smallest delta for which f supports (epsilon, delta), at any real epsilon.
@@ -94,7 +92,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).delta(1.0):.4f}")
             0.1269
         """
-        return jnp.exp(evaluate.log_delta(self, epsilon))
+        return jnp.exp(evaluate.log_delta(self.experiment, epsilon))
 
     def epsilon(self, delta):
         """The smallest epsilon >= 0 with delta(epsilon) <= delta, delta in [0, 1]; inf at delta = 0 for unbounded losses.
@@ -103,7 +101,7 @@ class Curve:
             >>> print(f"{jaxpriv.relaxed.gaussian(0.5).epsilon(1e-4):.4f}")
             1.0279
         """
-        return evaluate.epsilon(self, delta)
+        return evaluate.epsilon(self.experiment, delta)
 
     def advantage(self):
         """max_alpha (power - alpha) in [0, 1]: the membership advantage, the total variation distance, delta(0).
@@ -112,7 +110,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).advantage():.4f}")
             0.3829
         """
-        return evaluate.advantage(self)
+        return evaluate.advantage(self.experiment)
 
     def auc(self):
         """Area under the ROC curve power(alpha), in [1/2, 1].
@@ -124,7 +122,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).auc():.4f}")
             0.7602
         """
-        return evaluate.auc(self)
+        return evaluate.auc(self.experiment)
 
     def gdp_mu(self):
         """The smallest mu >= 0 whose Gaussian curve G_mu lies below f and its inverse, rounded upwards.
@@ -138,12 +136,13 @@ class Curve:
             >>> print(f"{jaxpriv.relaxed.gaussian(0.5, dim=30).gdp_mu():.4f}")
             0.5000
         """
-        if self.experiment.gaussian_mu() is not None:
-            return evaluate.known_mu(self)
-        if isinstance(self.experiment, Hull):
+        experiment = self.experiment
+        if isinstance(experiment, Hull):
             # G_mu is symmetric and convex: it lies below the envelope if it lies below every member
-            return jnp.max(jnp.stack(jnp.broadcast_arrays(*(Curve(m).gdp_mu() for m in self.experiment.members))), 0)
-        return evaluate.searched_mu(self)
+            return jnp.max(jnp.stack(jnp.broadcast_arrays(*(Curve(m).gdp_mu() for m in experiment.members))), 0)
+        dtype = jnp.result_type(*jax.tree.leaves(experiment))
+        known = experiment.aligned(experiment.batch_shape(), dtype).gaussian_mu() is not None
+        return (evaluate.known_mu if known else evaluate.searched_mu)(experiment)
 
     def reversed(self):
         """The curve f^-1 of the exchanged hypotheses.
@@ -218,7 +217,20 @@ class Curve:
             (True, True)
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
-        return _certified(evaluate.bounds_of_delta, self, epsilon)
+        return bounds_of_delta(self.experiment, as_number(epsilon))
+
+    def log_delta_bounds(self, epsilon):
+        """(lower, upper) of log delta(epsilon): `delta_bounds` where delta is no number any more, as e^-5000.
+
+        The upper end is -inf where delta is known to be 0, beyond the largest loss. Guarantee: as `delta_bounds`.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).log_delta_bounds(100.0)
+            >>> print(f"{low:.3f} {high:.3f}")
+            -4960.139 -4960.139
+        """
+        check_domain("epsilon", epsilon, evaluate.REAL)
+        return certified(evaluate.bounds_of_log_delta, self.experiment, as_number(epsilon), logarithms=True)
 
     def epsilon_bounds(self, delta):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
@@ -231,7 +243,8 @@ class Curve:
             (True, True)
         """
         check_domain("delta", delta, UNIT)
-        return _certified(evaluate.bounds_of_epsilon, self, delta)
+        delta = as_number(delta)
+        return certified(evaluate.bounds_of_epsilon, self.experiment, logarithm(delta), delta)
 
     def beta_bounds(self, alpha):
         """(lower, upper) with the exact type II error f(alpha) in between, in float64 whatever the mode; alpha in [0, 1].
@@ -245,7 +258,7 @@ class Curve:
             0.740489 0.740489
         """
         check_domain("alpha", alpha, UNIT)
-        return _certified(evaluate.bounds_of_beta, self, alpha)
+        return certified(evaluate.bounds_of_beta, self.experiment, as_number(alpha), falling=True)
 
     def advantage_bounds(self):
         """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
@@ -268,42 +281,13 @@ class Curve:
             >>> print(f"{low:.4f} {high:.4f}")
             1.0301 1.0301
         """
-        with jax.enable_x64(True):
-            wide, _ = _as_float64(self, 0.0)
-            upper = wide.gdp_mu()
-            exact = wide.experiment.tail_mu() is not None
-            return _kept((upper * (1 - 1e-14) if exact else evaluate.least_mu(wide), upper))
+        return certified(bounds_of_mu, self.experiment)
 
 
-def _certified(bounds_of, curve, value):
-    """Bounds in float64; outside jit, those that are wide are narrowed by the experiment's other means, if it has any."""
-    with jax.enable_x64(True):
-        curve, value = _as_float64(curve, value)
-        bounds = _kept(bounds_of(curve, value))
-        if is_traced(bounds) or curve.experiment.otherwise() is None:
-            return bounds
-        shape = bounds[0].shape
-        low, high = (np.array(bound).ravel() for bound in bounds)
-        with np.errstate(invalid="ignore"):
-            wide = high - low > _WIDE * high
-        if not wide.any():
-            return bounds
-        each = curve.experiment.aligned(shape, jnp.float64), jnp.broadcast_to(value, shape)
-        each, values = jax.tree.map(lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each)
-        lower, upper = bounds_of(Curve(each.otherwise()), values)
-        low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
-        return low.reshape(shape), high.reshape(shape)
-
-
-def _kept(bounds):
-    """Concrete bounds as NumPy arrays, on which arithmetic stays in float64 where JAX would round to float32."""
-    return bounds if is_traced(bounds) else tuple(np.asarray(bound) for bound in bounds)
-
-
-def _as_float64(curve, value):
-    """Parameters as they were given: Python and NumPy floats keep the digits that float32 would drop."""
-
-    def widened(leaf):
-        return leaf if jnp.result_type(leaf) == jnp.bool_ else jnp.asarray(leaf, jnp.float64)
-
-    return jax.tree.map(widened, (curve, value))
+def bounds_of_mu(experiment):
+    """(lower, upper) of the smallest mu of an experiment in float64."""
+    curve = Curve(experiment.aligned(experiment.batch_shape(), jnp.float64))
+    upper = curve.gdp_mu()
+    exact = curve.experiment.tail_mu() is not None
+    lower = upper * (1 - 256 * jnp.finfo(jnp.float64).eps) if exact else evaluate.least_mu(curve.experiment)
+    return jnp.minimum(lower, upper), upper

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
+from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.tradeoff.experiment import Experiment, Point
+from jaxpriv.tradeoff.experiment import Experiment, Point, padded
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -104,7 +105,7 @@ class Mixture(Envelope):
     def aligned(self, shape, dtype):
         def spread(member, weight):
             full = shape + jnp.broadcast_shapes(member.batch_shape(), jnp.shape(weight))[-1:]
-            return member.aligned(full, dtype), jnp.broadcast_to(jnp.asarray(weight, dtype), full)
+            return member.aligned(full, dtype), jnp.broadcast_to(jnp.asarray(resolved(weight, dtype), dtype), full)
 
         members, weights = zip(*map(spread, self.members, self.weights))
         return Mixture(members, weights)
@@ -114,7 +115,10 @@ class Mixture(Envelope):
         return jnp.concatenate([function(member) for member in self.members], -1)
 
     def _average(self, log_values):
-        return logsumexp(log_values + jnp.log(jnp.concatenate(self.weights, -1)), axis=-1)
+        shares = log_values + jnp.log(jnp.concatenate(self.weights, -1))
+        some = jnp.any(shares > -jnp.inf, -1, keepdims=True)
+        total = logsumexp(jnp.where(some, shares, 0.0), axis=-1)
+        return jnp.where(some[..., 0], total, jnp.where(jnp.any(jnp.isnan(shares), -1), jnp.nan, -jnp.inf))
 
     def log_delta(self, eps, reverse):
         return self._average(self._each(lambda m: m.log_delta(_per_member(eps, m), reverse)))
@@ -127,18 +131,16 @@ class Mixture(Envelope):
         slopes = _finite(self._each(lambda m: m.slope(_per_member(alpha, m), reverse)))
         return _where_touching(lambda eps: self.touch(eps, reverse), alpha, jnp.min(slopes, -1), jnp.max(slopes, -1))
 
-    def bracket(self, eps, reverse):
+    def bracket(self, low, high, reverse):
         """The averages of the members' bounds."""
-        found = [member.bracket(_per_member(eps, member), reverse) for member in self.members]
+        ends = [(_per_member(low, member), _per_member(high, member)) for member in self.members]
+        found = [member.bracket(*own, reverse) for member, own in zip(self.members, ends)]
         lower, upper, rate = (jnp.concatenate(column, -1) for column in zip(*found))
-        weight = jnp.concatenate(self.weights, -1)
-        ulp = 4 * weight.shape[-1] * jnp.finfo(eps.dtype).eps
-        low, high = jnp.sum(weight * lower, -1), jnp.sum(weight * upper, -1)
-        falls = jnp.sum(jnp.where(upper > 0, weight * upper * rate, 0.0), -1)
-        return low * (1 - ulp), high * (1 + ulp), falls / high
-
-    def brackets(self, eps):
-        return self.bracket(eps, False), self.bracket(eps, True)
+        weights = jnp.concatenate(self.weights, -1)
+        most = self._average(upper)
+        shares = weights * jnp.exp(upper - jnp.where(jnp.isfinite(most), most, 0.0)[..., None])
+        lower, upper = padded(self._average(lower), most)
+        return lower, upper, jnp.sum(jnp.where(shares > 0, shares * rate, 0.0), -1)
 
     def solve_epsilon(self, log_delta, reverse):
         each = self._each(lambda m: m.epsilon(_per_member(log_delta, m), reverse))
@@ -148,6 +150,9 @@ class Mixture(Envelope):
             return log_delta - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
 
         return newton_in_bracket(excess, jnp.min(each, -1), jnp.max(each, -1))
+
+    def whole(self, up):
+        return Mixture(tuple(member.whole(up) for member in self.members), self.weights)
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -263,22 +268,30 @@ class Hull(Envelope):
         del reverse
         return _largest([member.loss_bound(r) for member in self.members for r in (False, True)])
 
+    def whole(self, up):
+        return type(self)(tuple(member.whole(up) for member in self.members))
+
+    def last_loss(self):
+        known = [member.last_loss() for member in self.members]
+        if any(one is None for one in known):
+            return None
+        return tuple(_largest(column) for column in zip(*known))
+
     def contact(self, eps, reverse):
         """Both from one evaluation of all directions."""
         del reverse
         log_deltas, points = self._contacts(eps)
         return jnp.max(log_deltas, 0), _first_support(log_deltas, points)
 
-    def bracket(self, eps, reverse):
+    def bracket(self, low, high, reverse):
         """The largest lower and upper bounds; the rate is that of the direction with the largest profile."""
         del reverse
-        found = [one for member in self.members for one in member.brackets(eps)]
+        found = [one for member in self.members for one in member.brackets(low, high)]
         lower, upper, rate = (jnp.stack(jnp.broadcast_arrays(*column)) for column in zip(*found))
-        worst = jnp.argmax(upper, 0)[None]
-        return jnp.max(lower, 0), jnp.max(upper, 0), jnp.take_along_axis(rate, worst, 0)[0]
+        return jnp.max(lower, 0), jnp.max(upper, 0), _at_least(-upper, rate)
 
-    def brackets(self, eps):
-        own = self.bracket(eps, False)
+    def brackets(self, low, high):
+        own = self.bracket(low, high, False)
         return own, own
 
     def otherwise(self):
@@ -340,8 +353,17 @@ def _support(log_deltas):
 
 def _first_support(log_deltas, points):
     """Of the supporting points that with the smallest alpha."""
-    index = jnp.argmin(jnp.where(_support(log_deltas), points.log_alpha, jnp.inf), 0)[None]
-    return jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, index, 0)[0], points)
+    return _at_least(jnp.where(_support(log_deltas), points.log_alpha, jnp.inf), points)
+
+
+def _at_least(keys, tree):
+    """The rows of a pytree at the first smallest of a few keys. (argmin does not compile in float64 inside float32.)"""
+    least, chosen = keys[0], jax.tree.map(lambda leaf: leaf[0], tree)
+    for row in range(1, keys.shape[0]):
+        less = keys[row] < least
+        least = jnp.where(less, keys[row], least)
+        chosen = jax.tree.map(lambda leaf, old, row=row, less=less: jnp.where(less, leaf[row], old), tree, chosen)
+    return chosen
 
 
 def _span(log_alpha, supports):

@@ -19,7 +19,7 @@ _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(14)
 def elementwise(domain, *names):
     """Make a function of (experiment, *arrays) broadcast, jitted, of one dtype, checked, and NaN where an input is.
 
-    The result is called with a curve, in place of its experiment, and with the arguments `names` by position or by name.
+    The result is called with an experiment and with the arguments `names` by position or by name.
     """
 
     def decorate(function):
@@ -36,16 +36,16 @@ def elementwise(domain, *names):
             return jax.tree.map(lambda r: jnp.where(valid, r, jnp.nan), result)
 
         @wraps(function)
-        def public(curve, *args, **kwargs):
+        def public(experiment, *args, **kwargs):
             given = dict(zip(names, args), **kwargs)
             if len(args) > len(names) or set(given) != set(names):
                 raise TypeError(f"{function.__name__}() takes the arguments {', '.join(names) or 'none'}")
             for name in names:
                 check_domain(name, given[name], domain)
             values = [_number_or_array(given[name]) for name in names] or [0.0]
-            dtype = jnp.result_type(*jax.tree.leaves(curve.experiment), *values)
+            dtype = jnp.result_type(*jax.tree.leaves(experiment), *values)
             compute = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
-            result = evaluate(curve.experiment, *(jnp.asarray(v, compute) for v in values))
+            result = evaluate(experiment, *(jnp.asarray(v, compute) for v in values))
             return jax.tree.map(lambda r: r.astype(dtype), result)
 
         return public
@@ -113,7 +113,7 @@ def advantage(experiment, zero):
 
 @elementwise(REAL)
 def known_mu(experiment, zero):
-    return experiment.gaussian_mu() * (1 + 4 * jnp.finfo(zero.dtype).eps)
+    return experiment.gaussian_mu() * (1 + 64 * jnp.finfo(zero.dtype).eps)
 
 
 @elementwise(REAL)
@@ -168,50 +168,78 @@ def auc(experiment, zero):
 
 
 def _profile_bounds(experiment, epsilon):
-    """(lower, upper, -d log delta/d epsilon), at infinite epsilon too."""
+    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too."""
     finite = jnp.isfinite(epsilon)
-    lower, upper, rate = experiment.bracket(jnp.where(finite, epsilon, 0.0), False)
-    limit = jnp.where(epsilon > 0, 0.0, 1.0)
+    eps = jnp.where(finite, epsilon, 0.0)
+    lower, upper, rate = experiment.bracket(eps, eps, False)
+    limit = jnp.where(epsilon > 0, -jnp.inf, 0.0)
+    lower, upper = (jnp.where(jnp.isnan(end), worst, end) for end, worst in ((lower, -jnp.inf), (upper, 0.0)))
     return jnp.where(finite, lower, limit), jnp.where(finite, upper, limit), rate
+
+
+def outward(lower, upper):
+    """Of logarithms of probabilities the probabilities, rounded outward; what is too small a number becomes the least."""
+    info = jnp.finfo(lower.dtype)
+    more = jnp.clip(jnp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
+    return jnp.exp(lower) * (1 - 8 * info.eps), jnp.where(upper == -jnp.inf, 0.0, more)
+
+
+@elementwise(REAL, "epsilon")
+def bounds_of_log_delta(experiment, epsilon):
+    return _profile_bounds(experiment, epsilon)[:2]
 
 
 @elementwise(REAL, "epsilon")
 def bounds_of_delta(experiment, epsilon):
-    return _profile_bounds(experiment, epsilon)[:2]
+    return outward(*_profile_bounds(experiment, epsilon)[:2])
 
 
-@elementwise(UNIT, "delta")
-def bounds_of_epsilon(experiment, delta):
-    """The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket."""
-    estimate = experiment.epsilon(safe_log(delta), False)
-    finite = jnp.isfinite(estimate) & (delta > 0)
-    at = jnp.where(finite, estimate, 0.0)
+@elementwise(REAL, "log_delta", "delta")
+def bounds_of_epsilon(experiment, log_delta, delta):
+    """The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
+
+    Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
+    """
+    estimate = experiment.epsilon(jnp.minimum(log_delta, 0.0), False)
+    some = log_delta > -jnp.inf
+    found, endless = some & jnp.isfinite(estimate), some & (estimate == jnp.inf)
+    at = jnp.where(found, estimate, 1.0)
     both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *at.shape), at.dtype)
-    outward = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
-    little = 512 * jnp.finfo(at.dtype).eps * (1 + at)
+    sides = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
+    little = 64 * jnp.finfo(at.dtype).eps * at
 
     def verify(state):
-        step, ends, width, _ = state
+        step, ends, width, best, _ = state
         lower, upper, rate = _profile_bounds(both, ends)
-        holds = jnp.stack([(lower[0] >= delta) | (ends[0] == 0), upper[1] <= delta])
+        holds = jnp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= log_delta])
+        best = jnp.where(holds, ends, best)
         # the slope of delta tells how far its bracket reaches
-        reach = 2 * jnp.maximum(safe_log(upper) - safe_log(delta), safe_log(delta) - safe_log(lower)) / rate
+        reach = 2 * jnp.maximum(upper - log_delta, log_delta - lower) / rate
         reach = jnp.where(jnp.isfinite(reach), jnp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, reach, 4 * width)
-        return step + 1, jnp.where(holds, ends, jnp.maximum(ends + outward * width, 0.0)), width, holds
+        moved = jnp.where(holds, ends, jnp.maximum(ends + sides * width, 0.0))
+        grows = endless & holds[0] & (ends[0] < 1e300)
+        settled = jnp.where(found, (step >= 40) | jnp.all(holds, 0), ~grows)
+        return step + 1, jnp.where(endless, jnp.where(grows, 2 * ends, ends), moved), width, best, settled
 
-    def unverified(state):
-        step, *_, verified = state
-        return (step < 24) & ~jnp.all(verified | ~finite)
+    start = jnp.where(endless, 1.0, jnp.maximum(at + sides * little, 0.0))
+    worst = jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)])
+    state = (0, start, jnp.zeros_like(start), worst, ~(found | endless))
+    _, _, _, best, _ = jax.lax.while_loop(lambda state: ~jnp.all(state[4]), verify, state)
+    low, high = best[0], jnp.where(found, best[1], jnp.inf)
+    # delta = 0 asks for the largest loss, delta = 1 for nothing
+    bound, ulp = experiment.loss_bound(False), 64 * jnp.finfo(at.dtype).eps
+    none = log_delta == -jnp.inf
+    low = jnp.where(none, jnp.where(bound < jnp.inf, bound * (1 - ulp), jnp.inf), jnp.where(log_delta >= 0, 0.0, low))
+    high = jnp.where(none, bound * (1 + ulp), jnp.where(log_delta >= 0, 0.0, high))
+    # an exact probability of telling everything, compared as it was given
+    last = experiment.last_loss()
+    if last is not None:
+        high = jnp.where(last[1] <= delta, jnp.minimum(high, last[0]), high)
+    return jnp.minimum(low, high), high
 
-    start = jnp.maximum(at + outward * little, 0.0)
-    state = (0, start, jnp.zeros_like(start), jnp.zeros_like(start, bool))
-    _, ends, _, verified = jax.lax.while_loop(unverified, verify, state)
-    low, high = jnp.where(verified, ends, jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)]))
-    return jnp.where(finite, low, estimate), jnp.where(finite, high, estimate)
 
-
-@elementwise(UNIT, "alpha")
+@elementwise(REAL, "alpha")
 def bounds_of_beta(experiment, alpha):
     """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of which brackets are known.
 
@@ -223,13 +251,15 @@ def bounds_of_beta(experiment, alpha):
     three = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((3, *alpha.shape), alpha.dtype)
     aside = jnp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
 
-    eps = jnp.clip(experiment.slope(level, False), -700.0, 700.0)
+    eps = experiment.slope(level, False)
+    eps = jnp.clip(jnp.where(jnp.isnan(eps), 0.0, eps), -700.0, 700.0)
 
     def look(_, state):
         """The second time as far apart as the width of the brackets makes best."""
         step, *_ = state
         ends = eps + step * aside
         lower, upper, rate = _profile_bounds(three, ends)
+        lower, upper = outward(lower, upper)
         blur = (upper[1] - lower[1]) / jnp.clip(rate[1] * upper[1], 1e-300, 1.0)
         step = jnp.clip(2 * jnp.sqrt(jnp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
         return step * (1 + jnp.abs(eps)), ends, lower, upper
@@ -237,17 +267,20 @@ def bounds_of_beta(experiment, alpha):
     start = jnp.zeros((3, *alpha.shape), alpha.dtype)
     _, ends, lower, upper = jax.lax.fori_loop(0, 2, look, (1e-6 * (1 + jnp.abs(eps)), start, start, start))
     x = jnp.exp(ends)
-    slack = 4 * jnp.finfo(alpha.dtype).eps * (1 + x * level)
+    slack = 16 * jnp.finfo(alpha.dtype).eps * (1 + x * level * (1 + jnp.abs(ends)))
     most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
     rise = jnp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
     fall = jnp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
     peak = (least[1] >= most[0]) & (least[1] >= most[2])
     flat = 1 - level
-    high = jnp.where(peak, jnp.minimum(most[1] + jnp.maximum(rise, fall), flat), flat)
-    lowest = jnp.clip(jnp.max(least, 0), 0.0, flat)
+    high = jnp.where(peak, jnp.minimum(most[1] + jnp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat)
+    high = jnp.where(jnp.isnan(high), flat, high)
+    lowest = jnp.clip(jnp.max(jnp.where(jnp.isnan(least), 0.0, least), 0), 0.0, flat)
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
     top = jnp.where(alpha <= 0, 1.0, 0.0)
-    return jnp.where(inside, lowest, 0.0), jnp.where(inside, jnp.maximum(high, lowest), top)
+    ulp = jnp.finfo(alpha.dtype).eps
+    high = jnp.minimum(jnp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
+    return jnp.where(inside, lowest * (1 - 2 * ulp), 0.0), jnp.where(inside, high, top)
 
 
 @elementwise(REAL)
@@ -256,7 +289,7 @@ def least_mu(experiment, zero):
     eps = jnp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
     eps = jnp.broadcast_to(eps, (4, *zero.shape))
-    target = safe_log(_profile_bounds(spread, eps)[0])
+    target = _profile_bounds(spread, eps)[0]
     goal = jnp.where(jnp.isfinite(target), target, -1.0)
 
     def shortfall(log_mu):
@@ -265,4 +298,6 @@ def least_mu(experiment, zero):
 
     low = jnp.full_like(eps, -25.0)
     mu = jnp.exp(newton_in_bracket(shortfall, low, low + 30.0, iterations=60))
-    return jnp.max(jnp.where(jnp.isfinite(target), mu, 0.0), 0) * (1 - 1e-9)
+    # what lies below the searched range bounds nothing
+    useful = jnp.isfinite(target) & (mu > 2e-11)
+    return jnp.max(jnp.where(useful, mu, 0.0), 0) * (1 - 1e-9)

@@ -8,6 +8,7 @@ test with the hypotheses exchanged, f^-1. Everything is elementwise on arrays br
     touch(eps)        the `Point` where a line of slope -e^eps supports f
     log_delta(eps)    log of delta(eps) = power - e^eps alpha at that point, formed without cancellation: the conjugate
     epsilon(logd)     the eps >= 0 with log_delta(eps) = logd, 0 if delta(0) is smaller
+    bracket(low, high)  bounds of log_delta that no rounding invalidates
 
 delta is convex in e^eps with d delta/d eps = -e^eps alpha(eps), and a parameter moves delta by its explicit derivative
 at the fixed point alone (envelope theorem): these two facts give every derivative here.
@@ -19,6 +20,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from jaxpriv._derived import resolved
 
 
 class Point(NamedTuple):
@@ -78,7 +81,12 @@ class Experiment(ABC):
 
     def aligned(self, shape, dtype):
         """The same experiment with every parameter broadcast to one shape and dtype."""
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape), self)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape), resolved(self, dtype))
+
+    def whole(self, up):
+        """The experiment with fractional numbers of steps rounded, up or down, where no such number is a mechanism."""
+        del up
+        return self
 
     def epsilon(self, log_delta, reverse):
         return _epsilon(self, log_delta, reverse)
@@ -103,6 +111,10 @@ class Experiment(ABC):
         """The largest privacy loss of a direction: delta is zero beyond."""
         del reverse
         return jnp.full(self.batch_shape(), jnp.inf, jnp.result_type(*jax.tree.leaves(self)))
+
+    def last_loss(self):
+        """(the largest finite loss, the probability of an infinite one), both exact and in both directions, or None."""
+        return None
 
     def atoms(self, reverse):
         """(lowest, highest) privacy loss of a direction that has positive probability, NaN where none has."""
@@ -147,34 +159,39 @@ class Experiment(ABC):
 
         return steps(self, n)
 
-    def bracket(self, eps, reverse):
-        """Certified (lower, upper) of delta at finite eps, and -d log delta/d eps. Here the curve is in closed form."""
-        return closed_form_bracket(self, eps, self.contact(eps, reverse), reverse)
+    @abstractmethod
+    def bracket(self, low, high, reverse):
+        """Certified (lower, upper) of log delta for every finite eps in [low, high], and a hint: `steepness` at high.
+
+        The interval is that of one number, known to rounding: lower bounds delta(high), upper delta(low).
+        """
+
+    def steepness(self, eps, reverse):
+        """-d log delta/d eps = e^eps alpha/delta, infinite where delta is 0."""
+        log_delta, point = self.contact(eps, reverse)
+        some = log_delta > -jnp.inf
+        return jnp.where(some, jnp.exp(eps + point.log_alpha - jnp.where(some, log_delta, 0.0)), jnp.inf)
 
     def otherwise(self):
         """The same experiment by other means, whose brackets may be narrow where these are wide; or None."""
         return None
 
-    def brackets(self, eps):
-        """The brackets of both directions at one eps."""
-        forward, reverse = self.contacts(eps)
-        return closed_form_bracket(self, eps, forward, False), closed_form_bracket(self, eps, reverse, True)
+    def brackets(self, low, high):
+        """The brackets of both directions."""
+        return self.bracket(low, high, False), self.bracket(low, high, True)
 
 
-def closed_form_bracket(experiment, eps, contact, reverse):
-    """Rounding is the only error: 64 ulp of log A, times A/delta = 1 + w, w = e^eps alpha/delta, for delta = A - e^eps B.
+ROUNDING = 256  # ulp of 1 + |log p|: what a logarithm of a tail, or of a sum of positive terms, may be off by
 
-    Where losses are bounded the end of the profile is itself known to rounding only.
-    """
-    log_delta, point = contact
-    positive = log_delta > -jnp.inf
-    rate = jnp.where(positive, jnp.exp(eps + point.log_alpha - log_delta), jnp.inf)
-    magnitude = 1 + jnp.abs(jnp.where(positive, log_delta, 0.0)) + jnp.abs(eps)
-    margin = 64 * jnp.finfo(eps.dtype).eps * magnitude * (1 + jnp.where(jnp.isfinite(rate), rate, 0.0))
-    at_end = ~positive & (eps < experiment.loss_bound(reverse) * (1 + 1e-14))
-    above = jnp.clip(jnp.exp(log_delta + margin), jnp.finfo(eps.dtype).tiny, 1.0)  # delta > 0 may round to 0
-    upper = jnp.where(at_end, 1e-13, jnp.where(positive, above, 0.0))
-    return jnp.exp(log_delta - margin), upper, rate
+
+def padded(lower, upper):
+    """Bounds of a logarithm, moved outward by the rounding of what they were computed from."""
+
+    def margin(value):
+        size = 1 + jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
+        return ROUNDING * jnp.finfo(value.dtype).eps * size
+
+    return lower - margin(lower), jnp.minimum(upper + margin(upper), 0.0)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

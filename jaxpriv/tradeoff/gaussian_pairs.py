@@ -5,14 +5,20 @@ import math
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._derived import derived, product
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
 from jaxpriv.stats._contour import inside_range, log_likelihood_ratio, log_likelihood_ratio_and_slope
 from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
+from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.laws import ChiSquare, Normal
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
+
+
+def _grown(mu, n):
+    return mu * n**0.5
 
 
 @pytree
@@ -39,11 +45,26 @@ class NormalShift(Pair):
         return eps / self.mu + self.mu / 2
 
     def log_delta_at(self, eps, t, reverse):
-        """Both directions are the same test: sf(a) - e^eps sf(a + mu), a = eps/mu - mu/2."""
+        """Both directions are the same test."""
         del t, reverse
-        bound = 1e100 if eps.dtype == jnp.float64 else 1e15
-        a = jnp.clip(eps / self.mu - self.mu / 2, -bound, bound)
-        return log_mills_gap(a, a + self.mu)
+        return log_mills_gap(eps, self.mu)
+
+    def bracket(self, low, high, reverse):
+        """`log_mills_gap` loses a few ulp of eps and of mu^2, the terms of its threshold, and of the logarithm."""
+        proper, safe = self.split()
+        mu = jnp.minimum(safe.mu, 1e150)
+        ulp = 16 * jnp.finfo(mu.dtype).eps
+
+        ends = jnp.stack([high + ulp * (jnp.abs(high) + mu * mu), low - ulp * (jnp.abs(low) + mu * mu)])
+        gap = log_mills_gap(ends, jnp.stack([mu, mu]))
+        found = jnp.where(proper, gap, self.same_law(ends))
+        lower, upper = padded(found[0], found[1])
+        upper = jnp.where(safe.mu > 1e150, 0.0, upper)
+        # a logarithm below the smallest number
+        upper = jnp.where(proper & (upper == -jnp.inf), jnp.finfo(mu.dtype).min, upper)
+        some = proper & (gap[0] > -jnp.inf)
+        log_b = normal(high / mu + mu / 2)[0]
+        return lower, upper, jnp.where(some, jnp.exp(high + log_b - jnp.where(some, gap[0], 0.0)), jnp.inf)
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta, concave in eps, from the right: delta <= sf(a)."""
@@ -69,7 +90,7 @@ class NormalShift(Pair):
         return jnp.exp(normal(self.mu * math.sqrt(0.5))[1])
 
     def compose(self, n):
-        return NormalShift(self.mu * n**0.5)
+        return NormalShift(derived(_grown, self.mu, n))
 
 
 # Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general formula has one of eps/y.
@@ -129,7 +150,10 @@ class ChiSquareShift(Pair):
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
 
-    def log_gap(self, eps, t, null, alternative, reverse):
+    def loss_size(self):
+        return self.nc / 2
+
+    def log_gap(self, eps, t, null, alternative, reverse, doubt=0.0):
         """Where the log ratio is linear, L = -nc/2 + nc t/(2 df) (up to t in reverse, up to t and df forward), by means.
 
             forward  E_P[(e^L(s) - e^L(t))+] = e^L(t) nc/(2 df) ((df - t) sf + 2t pdf)
@@ -137,16 +161,18 @@ class ChiSquareShift(Pair):
 
         both from sf_{df+2} = sf + 2 pdf_{df+2} and pdf_{df+2} = pdf t/df. For small t the last bracket is the series
         2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)), all of whose terms are positive.
+        A doubt of the tails is there a relative one of sf/pdf or cdf/pdf.
         """
-        general = super().log_gap(eps, t, null, alternative, reverse)
+        general = super().log_gap(eps, t, null, alternative, reverse, doubt)
         df, at_start, t = self.df, t <= 0, inside_range(t)
         reach = t / df if reverse else jnp.maximum(t / df, 1.0)
         linear = 0.5 * self.nc * reach < _LINEAR[t.dtype.name]
         (logpdf, _, log_cdf, mills_up, mills_down), rate = null, jnp.log(self.nc / (2 * df))
         tiny = jnp.finfo(t.dtype).tiny
         if not reverse:
-            excess = jnp.maximum((df - t) * jnp.exp(jnp.where(linear, mills_up, 0.0)) + 2 * t, tiny)
-            return jnp.where(linear, alternative[0] + rate + jnp.log(excess), general)
+            mills = jnp.exp(jnp.where(linear, mills_up, 0.0))
+            excess = (df - t) * mills + 2 * t - doubt * (df + t) * mills
+            return jnp.where(linear, alternative[0] + rate + jnp.log(jnp.maximum(excess, tiny)), general)
 
         def add(k, state):
             total, term = state
@@ -154,7 +180,8 @@ class ChiSquareShift(Pair):
 
         early, late = t < df / 4, t > df
         series = jax.lax.fori_loop(0, 26, add, (jnp.zeros_like(t), jnp.ones_like(t)))[0] * 2 * t / df
-        middle = jnp.exp(jnp.where(early | late, 0.0, mills_down)) * (1 - df / t) + 2
+        mills = jnp.exp(jnp.where(early | late, 0.0, mills_down))
+        middle = mills * (1 - df / t) + 2 - doubt * mills * (1 + df / t)
         below = logpdf + jnp.log(jnp.maximum(jnp.where(early, series, middle), tiny))
         above = log_cdf + jnp.log(jnp.maximum(1 - df / t, 0.0) + 2 * jnp.exp(-mills_down))
         value = jnp.where(linear, rate + jnp.log(t) + jnp.where(late, above, below), general)
@@ -228,7 +255,7 @@ class ChiSquareShift(Pair):
         return jnp.sqrt(self.nc)
 
     def compose(self, n):
-        return ChiSquareShift(self.df, self.nc * n)
+        return ChiSquareShift(self.df, derived(product, self.nc, n))
 
 
 @pytree
@@ -240,7 +267,11 @@ class NormalLimit(Pair):
     """
 
     shift: jax.Array
-    std: jax.Array
+    excess: jax.Array  # std^2 - 1
+
+    @property
+    def std(self):
+        return jnp.sqrt(1 + self.excess)
 
     @property
     def null(self):
@@ -257,9 +288,12 @@ class NormalLimit(Pair):
         return t * (a / 2 * t + b) - c
 
     def _parabola(self):
-        variance = self.std * self.std
+        variance = 1 + self.excess
         b = self.shift / variance
-        return 1 - 1 / variance, b, self.shift * b / 2 + jnp.log(self.std)
+        return self.excess / variance, b, self.shift * b / 2 + 0.5 * jnp.log1p(self.excess)
+
+    def loss_size(self):
+        return self._parabola()[2]
 
     def find_threshold(self, eps):
         """The larger root of `log_ratio` = eps."""
@@ -272,8 +306,8 @@ class NormalLimit(Pair):
         return jnp.where(square > 0, t, -jnp.inf)
 
     def split(self):
-        proper = (self.shift > 0) | (self.std > 1)
-        return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.std, 1.0))
+        proper = (self.shift > 0) | (self.excess > 0)
+        return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.excess, 0.0))
 
     def log_delta(self, eps, reverse):
         bound = self.loss_bound(reverse)
@@ -283,7 +317,7 @@ class NormalLimit(Pair):
 
     def tail_mu(self):
         """The shift if both laws have one width; a wider alternative outruns every Gaussian curve for alpha -> 0."""
-        return jnp.where(self.std > 1, jnp.inf, self.shift)
+        return jnp.where(self.excess > 0, jnp.inf, self.shift)
 
     def loss_bound(self, reverse):
         """Forward none; in reverse the depth of the parabola's vertex."""

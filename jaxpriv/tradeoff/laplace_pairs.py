@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
-from jaxpriv.stats._logspace import log1mexp, log_cosh
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.stats._logspace import exprel, log1mexp, log_cosh
+from jaxpriv.tradeoff.experiment import ROUNDING, Point, padded
 from jaxpriv.tradeoff.laws import Exponential, FoldedLaplace, Laplace
 from jaxpriv.tradeoff.pair import Pair, nan_like
 
@@ -38,8 +38,15 @@ class LaplaceShift(Pair):
         """delta = 1 - exp((eps - ratio)/2) for |eps| < ratio, and both directions are the same test."""
         del reverse
         inside = jnp.abs(eps) < self.ratio
-        value = log1mexp(jnp.where(inside, (eps - self.ratio) / 2, -1.0))
+        gap = jnp.where(inside, self.ratio - eps, 1.0)
+        small = gap < 1e-3  # half of it may be no number any more
+        near = jnp.log(gap) + jnp.log(0.5 * exprel(jnp.where(small, -0.5 * gap, 0.0)))
+        value = jnp.where(small, near, log1mexp(jnp.where(small, -1.0, -0.5 * gap)))
         return jnp.where(inside, value, self.same_law(eps))
+
+    def bracket(self, low, high, reverse):
+        lower, upper = padded(self.log_delta(high, reverse), self.log_delta(low, reverse))
+        return lower, upper, self.steepness(high, reverse)
 
     def epsilon(self, log_delta, reverse):
         del reverse
@@ -112,13 +119,39 @@ class FoldedLaplaceShift(Pair):
         if reverse:
             y = jnp.where(inside, c - e, 1.0)
             t = 0.5 * (y + jnp.log1p(-jnp.expm1(-y)))
-            half = jnp.sinh(jnp.minimum(t, 30.0) / 2)
-            small = jnp.log(2 * half * half) - log_cosh(t)
+            small = 2 * jnp.log(jnp.sinh(jnp.minimum(t, 30.0) / 2)) + math.log(2.0) - log_cosh(t)
             value = jnp.where(t < 30.0, small, jnp.log1p(-jnp.exp(-log_cosh(t))))
         else:
-            gap = jnp.where(inside, e - log_cosh(c), -0.1)
-            value = log1mexp(0.5 * jnp.log1p((1 + jnp.exp(-2 * c)) * jnp.expm1(gap)))
+            value = log1mexp(jnp.where(inside, self._log_quantile_share(e), -1.0))
         return jnp.where(inside, value, self.same_law(eps))
+
+    def _log_quantile_share(self, eps):
+        """t - c < 0 at the threshold t of eps, from whichever end is nearer.
+
+        (1/2) log w, w = 2 e^(eps-c) - e^(-2c); with y = eps + c and g = eps - log cosh c,
+            w = e^(-2c) (1 + 2 (e^y - 1)) = 2 e^(eps-c) (1 - e^(-y)/2) = 1 + (1 + e^(-2c)) (e^g - 1).
+        """
+        c = self.ratio
+        inside = (eps > -c) & (eps < log_cosh(c))
+        y = jnp.where(inside, eps + c, 1.0)
+        g = jnp.where(inside, eps - log_cosh(c), -0.1)
+        low, high = y < 1.0, g > -0.5
+        first = -2 * c + jnp.log1p(2 * jnp.expm1(jnp.where(low, y, 0.0)))
+        second = math.log(2.0) + eps - c + jnp.log1p(-0.5 * jnp.exp(-jnp.where(low, 1.0, y)))
+        third = jnp.log1p((1 + jnp.exp(-2 * c)) * jnp.expm1(jnp.where(high, g, -0.1)))
+        return jnp.minimum(0.5 * jnp.where(high, third, jnp.where(low, first, second)), 0.0)
+
+    def bracket(self, low, high, reverse):
+        """Rounding of losses shifts eps; below 1e-150 log cosh c, about c^2/2, is no number any more."""
+        c = self.ratio
+        ulp = jnp.finfo(c.dtype).eps
+
+        def blur(eps):
+            return ulp * (ROUNDING * log_cosh(c) + 8 * jnp.abs(eps))
+
+        lower, upper = padded(self.log_delta(high + blur(high), reverse), self.log_delta(low - blur(low), reverse))
+        unseen = (c > 0) & (c < 1e-150) & (jnp.abs(low) < 1e-290)
+        return lower, jnp.where(unseen, jnp.maximum(upper, -650.0), upper), self.steepness(high, reverse)
 
     def epsilon(self, log_delta, reverse):
         """Solve the closed forms: t from delta, then eps = log q/p(t) or its negative."""

@@ -28,18 +28,23 @@ class MeanShift(Pair):
 
     @property
     def null(self):
-        return Scaled(ChiSquare(self.df, (self.n - 1) * self.susceptibility), 1 - 1 / self.n)
+        return Scaled(ChiSquare(self.df, (self.n - 1) * self.susceptibility), (self.n - 1) / self.n)
 
     @property
     def alternative(self):
         return ChiSquare(self.df, self.n * self.susceptibility)
 
     def _depth(self):
-        return self.susceptibility / 2 - self.df / 2 * jnp.log1p(-1 / self.n)
+        few = self.n < 2
+        log_shrink = jnp.where(few, jnp.log((self.n - 1) / self.n), jnp.log1p(-1 / jnp.where(few, 2.0, self.n)))
+        return self.susceptibility / 2 - self.df / 2 * log_shrink
+
+    def loss_size(self):
+        return self._depth()
 
     def both_at(self, t):
         """The laws in one evaluation: a batch twice as large is cheaper to compile than two kernels."""
-        one, shrink = jnp.ones_like(t), 1 - 1 / self.n
+        one, shrink = jnp.ones_like(t), (self.n - 1) / self.n
         signal = jnp.stack([(self.n - 1) * self.susceptibility, self.n * self.susceptibility])
         law = Scaled(ChiSquare(jnp.stack([self.df, self.df]), signal), jnp.stack([shrink * one, one]))
         values = law.at(jnp.stack([t, t]))

@@ -37,7 +37,9 @@ def mixture(curves, weights):
         raise ValueError(f"curves has {len(curves)} members, weights {count}; they must agree")
     groups: dict = {}
     for index, curve in enumerate(curves):
-        groups.setdefault(jax.tree.structure(curve.experiment), []).append(index)
+        leaves, structure = jax.tree.flatten(curve.experiment)
+        # NumPy's numbers keep digits that JAX would round
+        groups.setdefault((structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []).append(index)
     members = [_stacked([curves[i].experiment for i in group]) for group in groups.values()]
     return Curve(Mixture(tuple(members), tuple(weights[..., np.asarray(group)] for group in groups.values())))
 

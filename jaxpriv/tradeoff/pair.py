@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.experiment import Experiment, Point
+from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
@@ -79,8 +79,8 @@ class Pair(Experiment):
     def both_at(self, t) -> tuple:
         return self.null.at(t), self.alternative.at(t)
 
-    def log_gap(self, eps, t, null, alternative, reverse):
-        """log delta = log A + log(1 - e^eps B/A) at the threshold t of eps, from what both laws are `at` it.
+    def log_gap(self, eps, t, null, alternative, reverse, doubt=0.0):
+        """log delta = log A + log(1 - e^(eps + doubt) B/A) at the threshold t of eps, from what both laws are `at` it.
 
         e^eps B/A is a ratio of Mills' ratios, which keeps its digits in the tail; where A is most of 1, t may be so far
         out on the other side that the densities lose theirs, and A, B and eps are compared themselves.
@@ -90,7 +90,41 @@ class Pair(Experiment):
         log_a, log_b = (down_p, down_q) if reverse else (up_q, up_p)
         in_tail = mills_down_q - mills_down_p if reverse else mills_up_p - mills_up_q
         ratio = jnp.where(log_a > -0.5, eps + log_b - log_a, in_tail)
-        return log_a + log1mexp(jnp.minimum(ratio, 0.0))
+        return log_a + log1mexp(jnp.minimum(ratio + doubt, 0.0))
+
+    def bracket(self, low, high, reverse):
+        """Two kinds of rounding: that of losses is a shift of eps, that of tails one of e^eps B/A.
+
+        The threshold's own error is one of the losses, where B is formed from the likelihood ratio
+        there in place of e^eps; elsewhere it is of second order, for the threshold is the best one.
+        """
+        ulp = jnp.finfo(low.dtype).eps
+        blur = [16 * ulp * (jnp.abs(eps) + self.loss_size()) for eps in (high, low)]
+        ends = jnp.stack([high + blur[0], low - blur[1]])
+        proper, safe = self.aligned(ends.shape, ends.dtype).split()
+        t = safe.threshold(-ends if reverse else ends)
+        laws = safe.both_at(t)
+        log_a = laws[0][2] if reverse else laws[1][1]
+        size = ROUNDING * ulp * (1 + jnp.where(jnp.isfinite(log_a), jnp.abs(log_a), 0.0))
+        doubt = size * jnp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
+        gap = safe.log_gap(ends, t, *laws, reverse, doubt)
+        found = jnp.where(proper & (ends > -safe.loss_bound(not reverse)), gap, self.same_law(ends))
+        found = jnp.maximum(found, self.same_law(ends))  # no profile lies below that of one law twice
+        lower, upper = padded(found[0], found[1])
+        point = self.with_signal(proper, self.point(*laws, reverse), ends)
+        some = found > -jnp.inf
+        rate = jnp.exp(ends + point.log_alpha - jnp.where(some, found, 0.0))
+        upper = jnp.where(low >= self.largest_loss(reverse), -jnp.inf, upper)
+        return lower, upper, jnp.where(some, rate, jnp.inf)[0]
+
+    def loss_size(self):
+        """The size of the terms of which a loss is a sum, for its rounding, where eps does not tell."""
+        return 0.0
+
+    def largest_loss(self, reverse):
+        """`loss_bound`, rounded up."""
+        bound = self.loss_bound(reverse)
+        return bound * (1 + 8 * jnp.finfo(bound.dtype).eps)
 
     def touch(self, eps, reverse):
         proper, safe = self.split()

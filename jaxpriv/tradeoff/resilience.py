@@ -45,7 +45,7 @@ def detection_resilience(curve, reference):
     def compare(z):
         """(gap, is it within rounding?) at levels Phi(z), by the error that is small there."""
         alpha = norm.cdf(z)
-        (beta, power), (floor, limit) = errors(curve, alpha), errors(reference, alpha)
+        (beta, power), (floor, limit) = errors(curve.experiment, alpha), errors(reference.experiment, alpha)
         small = alpha < 0.5
         slack = 1e-9 if dtype == jnp.float64 else 1e-4
         fine = jnp.where(small, power <= limit * (1 + slack), beta >= floor * (1 - slack))

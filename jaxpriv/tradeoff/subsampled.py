@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._derived import derived, product
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.blend import Blend
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.laws import Law
 from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -69,6 +70,9 @@ class Reversed(Pair):
     def slope(self, alpha, reverse):
         return self.base.slope(alpha, not reverse)
 
+    def bracket(self, low, high, reverse):
+        return self.base.bracket(low, high, not reverse)
+
     def contact(self, eps, reverse):
         return self.base.contact(eps, not reverse)
 
@@ -103,6 +107,17 @@ class Reversed(Pair):
         return self.base
 
 
+def sampled_loss(loss, rate):
+    """log(1 + rate (e^loss - 1)): the loss of an outcome once the record takes part with probability rate."""
+    bound = 700.0 if loss.dtype == jnp.float64 else 80.0
+    large, infinite = loss > bound, loss == jnp.inf
+    share = rate * jnp.expm1(jnp.where(large, 0.0, loss))
+    low = share < -0.5
+    left = jnp.where(low, (1 - rate) + rate * jnp.exp(jnp.where(large, 0.0, loss)), 1.0)
+    beyond = jnp.where(infinite, jnp.inf, jnp.where(large & ~infinite, loss, 0.0) + jnp.log(rate))
+    return jnp.where(large, beyond, jnp.where(low, jnp.log(left), jnp.log1p(jnp.where(low, 0.0, share))))
+
+
 @pytree
 class Subsampled(Pair):
     """P against (1-p) P + p Q: the record takes part with probability p = rate (Lemma 9 of paper 2).
@@ -116,7 +131,7 @@ class Subsampled(Pair):
     rate: jax.Array
 
     def subsampled(self, rate):
-        return Subsampled(self.base, self.rate * rate)
+        return Subsampled(self.base, derived(product, self.rate, rate))
 
     @property
     def null(self):
@@ -127,28 +142,57 @@ class Subsampled(Pair):
         return Blend(self.base, self.rate)
 
     def log_ratio(self, t):
-        """log(1 + p (e^L - 1)), from whichever of e^L, e^-L does not overflow."""
-        base = self.base.log_ratio(t)
-        high = base > 0
-        up, down = jnp.where(high, base, 0.0), jnp.where(high, 0.0, base)
-        return jnp.where(high, up + jnp.log(self.rate + (1 - self.rate) * jnp.exp(-up)),
-                         jnp.log1p(self.rate * jnp.expm1(down)))
+        return sampled_loss(self.base.log_ratio(t), self.rate)
 
     def _base_eps(self, eps):
-        """(is there a threshold?, eps'), without overflow for large eps."""
+        """(is there a threshold?, eps'), without overflow for large eps, and without cancellation near its end log(1-p)."""
         inside = jnp.expm1(eps) > -self.rate
         e = jnp.where(inside, eps, 0.0)
         high = e > 1
         up, down = jnp.where(high, e, 1.0), jnp.where(high, 0.0, e)
         large = up - jnp.log(self.rate) + jnp.log1p(-(1 - self.rate) * jnp.exp(-up))
-        return inside, jnp.where(high, large, jnp.log1p(jnp.expm1(down) / self.rate))
+        share = jnp.expm1(down) / self.rate
+        end = (share < -0.5) & (self.rate > 0.5)
+        left = jnp.where(end, jnp.exp(down) - (1 - self.rate), 1.0)
+        small = jnp.log1p(jnp.where(end, 0.0, share))
+        low = jnp.log(jnp.maximum(left, jnp.finfo(left.dtype).tiny)) - jnp.log(self.rate)
+        return inside, jnp.where(high, large, jnp.maximum(jnp.where(end, low, small), -1e15))
 
     def _base_eps_reverse(self, eps):
         """(is delta positive?, eps_r, 1 - (1-p) e^eps)."""
-        left = self.rate - (1 - self.rate) * jnp.expm1(eps)
+        # 1 - (1-p) e^eps by its distance to the end where that is near
+        some = self.rate < 1
+        absent = jnp.where(some, jnp.log1p(-jnp.where(some, self.rate, 0.5)), -jnp.inf)
+        gap = eps + jnp.where(some, absent, 0.0)
+        near_end = some & (jnp.abs(gap) < 0.5)
+        left = jnp.where(near_end, -jnp.expm1(jnp.where(near_end, gap, -1.0)), self.rate - (1 - self.rate) * jnp.expm1(eps))
         positive = left > 0
         left = jnp.where(positive, left, 1.0)
-        return positive, jnp.where(positive, eps, 0.0) + jnp.log(self.rate) - jnp.log(left), left
+        e = jnp.where(positive, eps, 0.0)
+        # 1 - left/p, next to 0
+        share = (1 - self.rate) / self.rate * jnp.expm1(e)
+        small = jnp.abs(share) < 0.5
+        rise = jnp.where(small, -jnp.log1p(jnp.where(small, -share, 0.0)), jnp.log(self.rate) - jnp.log(left))
+        return positive, e + rise, left
+
+    def bracket(self, low, high, reverse):
+        """That of the base at eps', of which each end is moved outward by its rounding."""
+        ulp = 16 * jnp.finfo(low.dtype).eps
+        ends = jnp.stack([high + ulp * jnp.abs(high), low - ulp * jnp.abs(low)])
+        wide = self.aligned(ends.shape, ends.dtype)
+        outward = jnp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
+        if reverse:
+            positive, base_eps, left = wide._base_eps_reverse(ends)
+            factor = jnp.log(left)
+        else:
+            positive, base_eps = wide._base_eps(ends)
+            factor = jnp.log(wide.rate)
+        base_eps = base_eps + outward * ulp * (jnp.abs(base_eps) + jnp.abs(ends))
+        found = [factor + value for value in wide.base.bracket(base_eps, base_eps, reverse)[:2]]
+        beyond = -jnp.inf if reverse else self.same_law(ends)
+        lower, upper = (jnp.where(positive, value, beyond) for value in found)
+        lower, upper = padded(jnp.maximum(lower, self.same_law(ends))[0], jnp.maximum(upper, self.same_law(ends))[1])
+        return lower, upper, self.steepness(high, reverse)
 
     def threshold(self, eps):
         inside, base_eps = self._base_eps(eps)
@@ -177,7 +221,7 @@ class Subsampled(Pair):
     def solve_epsilon(self, log_delta, reverse):
         if not reverse:
             up = self.base.epsilon(jnp.minimum(log_delta - jnp.log(self.rate), 0.0), False)
-            return self._from_base(up)
+            return sampled_loss(up, self.rate)
         # p delta(e)/(p + (1-p) e^e) = delta: e lies left of the base's answer for delta
         high = self.base.epsilon(log_delta, True)
 
@@ -192,11 +236,6 @@ class Subsampled(Pair):
         e = newton_in_bracket(shortfall, jnp.zeros_like(high), high)
         return e - jnp.log(self.rate + (1 - self.rate) * jnp.exp(e))
 
-    def _from_base(self, e):
-        """log(1 + p (e^e - 1)) for e >= 0."""
-        return jnp.where(e > 1, e + jnp.log(self.rate + (1 - self.rate) * jnp.exp(-e)),
-                         jnp.log1p(self.rate * jnp.expm1(jnp.minimum(e, 1.0))))
-
     def errors(self, alpha, reverse):
         if reverse:
             return super().errors(alpha, reverse)
@@ -208,12 +247,11 @@ class Subsampled(Pair):
         base = self.base.loss_bound(reverse)
         if reverse:
             return -jnp.log1p(self.rate * jnp.expm1(-base))
-        return jnp.where(base < jnp.inf, self._from_base(jnp.where(base < jnp.inf, base, 0.0)), jnp.inf)
+        return sampled_loss(base, self.rate)
 
     def atoms(self, reverse):
         """The base's atoms, with losses log(1 + p (e^L - 1))."""
-        low, high = (jnp.where(jnp.isnan(loss), jnp.nan, jnp.log1p(self.rate * jnp.expm1(jnp.nan_to_num(loss))))
-                     for loss in self.base.atoms(False))
+        low, high = (sampled_loss(loss, self.rate) for loss in self.base.atoms(False))
         return (-high, -low) if reverse else (low, high)
 
     def kinks(self, reverse):

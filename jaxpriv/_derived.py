@@ -1,0 +1,68 @@
+"""Parameters that follow from others, in the precision of whatever is computed from them.
+
+A float32 number is a parameter like any other: a certificate holds for exactly that number. Were 1/noise multiplier rounded to
+float32 when a curve is made, every float64 bound would hold for another mechanism. So what follows from JAX's narrower numbers
+is kept as the numbers that were given and the function, until the dtype of an evaluation is known.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Derived:
+    """function(*arguments), elementwise: a parameter that has not been computed yet."""
+
+    def __init__(self, function, arguments):
+        self.function, self.arguments = function, arguments
+
+    def tree_flatten_with_keys(self):
+        return [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(self.arguments)], self.function
+
+    @classmethod
+    def tree_unflatten(cls, function, arguments):
+        return cls(function, tuple(arguments))
+
+
+def derived(function, *arguments):
+    """function(*arguments) of parameters: at once where all digits are at hand, else `Derived`.
+
+    function: elementwise, of arrays with NumPy's operators; of a module, for it is a part of a pytree's structure.
+    """
+    leaves = jax.tree.leaves(arguments)
+    if any(isinstance(leaf, jax.Array) and leaf.dtype != jnp.float64 for leaf in leaves):
+        return Derived(function, arguments)
+    if any(isinstance(leaf, jax.Array) for leaf in leaves):
+        return function(*resolved(arguments, jnp.float64))
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        found = function(*(np.asarray(argument, np.float64) for argument in arguments))
+    return float(found) if all(isinstance(argument, (float, int)) for argument in arguments) else found
+
+
+def resolved(tree, dtype):
+    """A pytree with every `Derived` computed in `dtype`; all other leaves stay as they are."""
+
+    def value(leaf):
+        return leaf.function(*(jnp.asarray(value(a), dtype) for a in leaf.arguments)) if isinstance(leaf, Derived) else leaf
+
+    return jax.tree.map(value, tree, is_leaf=lambda leaf: isinstance(leaf, Derived))
+
+
+def quotient(a, b):
+    return a / b
+
+
+def product(a, b):
+    return a * b
+
+
+def square(a):
+    return a * a
+
+
+def root_sum_of_squares(*values):
+    """sqrt(sum of squares), with zero gradient instead of NaN at zero; NumPy or JAX, as the values are."""
+    array = jnp if any(isinstance(value, jax.Array) for value in values) else np
+    total = sum((value * value for value in values[1:]), values[0] * values[0])
+    return array.where(total > 0, array.sqrt(array.where(total > 0, total, 1.0)), 0.0 * total)

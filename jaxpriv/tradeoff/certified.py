@@ -1,0 +1,151 @@
+"""Bounds as they leave the library: of the parameters as they were given, in float64, rounded outward in the dtype returned.
+
+Rounding in between is the engines' business (`Experiment.bracket`). Here are the roundings at both ends: numbers that a
+processor takes for zero, fractional numbers of steps, and results in a narrower dtype.
+"""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxpriv._checks import is_traced
+from jaxpriv.tradeoff import evaluate
+
+_WIDE = 1e-3  # relative width of a bracket from which on other means are tried
+_TINY = np.finfo(np.float64).tiny
+
+
+def certified(bounds_of, experiment, *values, falling=False, logarithms=False):
+    """(lower, upper) of bounds_of(experiment, *values), a pair that grows with the number of steps, or falls with it.
+
+    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX, in float64 where that is
+    enabled, else in float32, rounded outward; a parameter that is not zero but below the smallest normal number gives NaN,
+    for XLA computes with zero in its place.
+    """
+    traced = is_traced((experiment, values))
+    wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    with jax.enable_x64(True):
+        if traced:
+            arguments = jax.tree.map(_widened, (experiment, values))
+            lower, upper = _of_whole_steps(bounds_of, falling, *arguments)
+            return (lower, upper) if wide_out else _narrowed(lower, upper)
+        found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
+                 for arguments in _without_subnormals(experiment, values)]
+        lower, upper = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
+        return np.min(lower, 0)[()], np.max(upper, 0)[()]
+
+
+def as_number(value):
+    """A number, or an array, that is not rounded to JAX's default dtype."""
+    return value if isinstance(value, jax.Array) else np.asarray(value, np.float64)
+
+
+def logarithm(delta):
+    """log of a probability, from the digits that are there: NumPy knows subnormal numbers."""
+    if not isinstance(delta, jax.Array):
+        with np.errstate(divide="ignore"):
+            return np.log(delta)
+    if is_traced(delta):
+        with jax.enable_x64(True):
+            return jnp.log(_widened(delta))
+    return logarithm(np.asarray(delta, np.float64))
+
+
+def bounds_of_delta(experiment, epsilon):
+    """(lower, upper) of a certified delta: concrete, from the logarithms by NumPy, which knows subnormal numbers."""
+    if is_traced((experiment, epsilon)):
+        return certified(evaluate.bounds_of_delta, experiment, epsilon)
+    lower, upper = certified(evaluate.bounds_of_log_delta, experiment, epsilon, logarithms=True)
+    with np.errstate(under="ignore"):
+        low, high = np.exp(lower) * (1 - 4e-16), np.exp(upper) * (1 + 4e-16)
+    low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    return np.maximum(low, 0.0), np.where(upper == -np.inf, 0.0, np.minimum(high, 1.0))[()]
+
+
+def _widened(leaf):
+    """A traced number in float64; NaN where it is subnormal."""
+    if jnp.result_type(leaf) == jnp.bool_:
+        return leaf
+    value = jnp.asarray(leaf)
+    if value.dtype in (jnp.float32, jnp.float64):
+        integer = jnp.int32 if value.dtype == jnp.float32 else jnp.int64
+        bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(value), integer)
+        size = bits & jnp.iinfo(integer).max
+        lost = (size > 0) & (size < jax.lax.bitcast_convert_type(jnp.finfo(value.dtype).tiny.astype(value.dtype), integer))
+        value = jnp.where(lost, jnp.nan, value)
+    return value.astype(jnp.float64)
+
+
+def _without_subnormals(experiment, values):
+    """The arguments in float64, once; four times where any is subnormal: curve and values with zero and with the least instead."""
+    def float64(leaf):
+        return leaf if jnp.result_type(leaf) == jnp.bool_ else np.asarray(leaf, np.float64)
+
+    def replaced(tree, least):
+        def leaf_of(leaf):
+            if leaf.dtype == bool:
+                return leaf
+            small = (leaf != 0) & (np.abs(leaf) < _TINY)
+            return np.where(small, np.copysign(least, leaf), leaf) if small.any() else leaf
+
+        return jax.tree.map(leaf_of, tree)
+
+    experiment, values = jax.tree.map(float64, (experiment, values))
+    plain = [leaf for leaf in jax.tree.leaves((experiment, values)) if leaf.dtype != bool]
+    if not any(np.any((leaf != 0) & (np.abs(leaf) < _TINY)) for leaf in plain):
+        return [(experiment, values)]
+    return [(replaced(experiment, a), replaced(values, b)) for a, b in itertools.product((0.0, _TINY), repeat=2)]
+
+
+def _of_whole_steps(bounds_of, falling, experiment, values):
+    """The bracket over the whole numbers of steps next to fractional ones."""
+    fewer, more = experiment.whole(up=False), experiment.whole(up=True)
+    if not is_traced((experiment, values)):
+        same = all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(fewer), jax.tree.leaves(more)))
+    else:
+        same = fewer is experiment
+    if same:
+        return bounds_of(fewer, *values)
+    at_fewer, at_more = bounds_of(fewer, *values), bounds_of(more, *values)
+    return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
+
+
+def _both_means(bounds_of, logarithms):
+    """Bounds of which those that are wide are narrowed by the experiment's other means."""
+
+    def narrowed(experiment, *values):
+        low, high = (np.array(bound) for bound in bounds_of(experiment, *values))
+        other = experiment.otherwise()
+        if other is None:
+            return low, high
+        shape = low.shape
+        low, high = low.ravel(), high.ravel()
+        with np.errstate(invalid="ignore"):
+            wide = (high - low > _WIDE * (1.0 if logarithms else np.abs(high))) & (high > -np.inf)
+        if not wide.any():
+            return low.reshape(shape), high.reshape(shape)
+        each = experiment.aligned(shape, jnp.float64), *(jnp.broadcast_to(value, shape) for value in values)
+        each, *values = jax.tree.map(lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each)
+        lower, upper = bounds_of(each.otherwise(), *values)
+        low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
+        return low.reshape(shape), high.reshape(shape)
+
+    return narrowed
+
+
+def _narrowed(lower, upper):
+    """float64 bounds in float32, moved outward where the conversion moved them inward, or lost them."""
+    least = jnp.finfo(jnp.float32).tiny.astype(jnp.float64)
+
+    def cast(value, direction):
+        near = value.astype(jnp.float32)
+        inward = direction * (near.astype(jnp.float64) - value) < 0
+        moved = jnp.where(inward, jnp.nextafter(near, jnp.float32(direction * jnp.inf)), near)
+        # next to zero there is no number: the least one away from it, or zero
+        small = (value != 0) & (jnp.abs(value) < least)
+        outside = jnp.float32(direction) * least.astype(jnp.float32)
+        return jnp.where(small, jnp.where(direction * value > 0, outside, jnp.float32(0.0)), moved)
+
+    return cast(lower, -1.0), cast(upper, 1.0)
