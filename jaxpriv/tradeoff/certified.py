@@ -11,30 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
+from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import evaluate
 
 _WIDE = 1e-3  # relative width of a bracket from which on other means are tried
 _TINY = np.finfo(np.float64).tiny
-
-
-def certified(bounds_of, experiment, *values, falling=False, logarithms=False):
-    """(lower, upper) of bounds_of(experiment, *values), a pair that grows with the number of steps, or falls with it.
-
-    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX, in float64 where that is
-    enabled, else in float32, rounded outward; a parameter that is not zero but below the smallest normal number gives NaN,
-    for XLA computes with zero in its place.
-    """
-    traced = is_traced((experiment, values))
-    wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    with jax.enable_x64(True):
-        if traced:
-            arguments = jax.tree.map(_widened, (experiment, values))
-            lower, upper = _of_whole_steps(bounds_of, falling, *arguments)
-            return (lower, upper) if wide_out else _narrowed(lower, upper)
-        found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
-                 for arguments in _without_subnormals(experiment, values)]
-        lower, upper = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
-        return np.min(lower, 0)[()], np.max(upper, 0)[()]
 
 
 def as_number(value):
@@ -42,61 +23,109 @@ def as_number(value):
     return value if isinstance(value, jax.Array) else np.asarray(value, np.float64)
 
 
-def logarithm(delta):
-    """log of a probability, from the digits that are there: NumPy knows subnormal numbers."""
-    if not isinstance(delta, jax.Array):
-        with np.errstate(divide="ignore"):
-            return np.log(delta)
-    if is_traced(delta):
-        with jax.enable_x64(True):
-            return jnp.log(_widened(delta))
-    return logarithm(np.asarray(delta, np.float64))
-
-
 def bounds_of_delta(experiment, epsilon):
     """(lower, upper) of a certified delta: concrete, from the logarithms by NumPy, which knows subnormal numbers."""
     if is_traced((experiment, epsilon)):
-        return certified(evaluate.bounds_of_delta, experiment, epsilon)
-    lower, upper = certified(evaluate.bounds_of_log_delta, experiment, epsilon, logarithms=True)
+        return certified(evaluate.bounds_of_delta, experiment, epsilon, nothing=lambda eps: jnp.exp(no_loss(eps)) * (1 - 1e-13))
+    lower, upper = bounds_of_log_delta(experiment, epsilon)
     with np.errstate(under="ignore"):
         low, high = np.exp(lower) * (1 - 4e-16), np.exp(upper) * (1 + 4e-16)
     low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
     return np.maximum(low, 0.0), np.where(upper == -np.inf, 0.0, np.minimum(high, 1.0))[()]
 
 
-def _widened(leaf):
-    """A traced number in float64; NaN where it is subnormal."""
+def no_loss(epsilon):
+    """A lower bound of every log delta(epsilon): that of a mechanism without any loss."""
+    negative = epsilon < 0
+    return jnp.where(negative, log1mexp(jnp.where(negative, epsilon, -1.0)) * (1 + 1e-13) - 1e-13, -jnp.inf)
+
+
+def bounds_of_log_delta(experiment, epsilon):
+    """(lower, upper) of a certified log delta."""
+    return certified(evaluate.bounds_of_log_delta, experiment, epsilon, nothing=no_loss, logarithms=True)
+
+
+def bounds_of_epsilon(experiment, delta):
+    """(lower, upper) of a certified epsilon at delta."""
+    lowest, highest = _logarithms(delta)
+    return certified(evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=lambda *values: 0 * values[0])
+
+
+def bounds_of_beta(experiment, alpha):
+    """(lower, upper) of a certified type II error at alpha."""
+    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=lambda level: 1 - level, falling=True)
+
+
+def _logarithms(delta):
+    """(lower, upper) of log delta, from the digits that are there: NumPy knows subnormal numbers, XLA takes them for zero."""
+    if not is_traced(delta):
+        with np.errstate(divide="ignore"):
+            found = np.log(np.asarray(delta, np.float64))
+        return found, found
+    with jax.enable_x64(True):
+        highest = jnp.log(_widened(delta, 1.0))
+        known = _widened(delta, jnp.nan)
+        deepest = -104.0 if delta.dtype == jnp.float32 else -746.0  # log of the smallest subnormal number
+        return jnp.where(jnp.isnan(known) & ~jnp.isnan(delta), deepest, highest), highest
+
+
+def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms=False):
+    """(lower, upper) of bounds_of(experiment, *values), a pair that grows with privacy loss, or falls with it.
+
+    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX, in float64 where that is
+    enabled, else in float32, rounded outward. XLA computes with zero in the place of numbers below the smallest normal one:
+    all parameters grow with privacy loss, so such a one is taken for the smallest normal number by what bounds from the
+    strong side; `nothing`(*values), what holds without any loss, bounds from the other.
+    """
+    traced = is_traced((experiment, values))
+    wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    with jax.enable_x64(True):
+        if not traced:
+            found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
+                     for arguments in _without_subnormals(experiment, values)]
+            lower, upper = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
+            return np.min(lower, 0)[()], np.max(upper, 0)[()]
+        marked = jax.tree.map(lambda leaf: _widened(leaf, jnp.nan), experiment)
+        parameters, values = jax.tree.map(lambda leaf: _widened(leaf, 1.0), (experiment, values))
+        bounds = _of_whole_steps(bounds_of, falling, parameters, values)
+        shape = experiment.batch_shape()
+        seen = marked.aligned(shape, jnp.float64).defined() | ~parameters.aligned(shape, jnp.float64).defined()
+        weak = jnp.where(seen, bounds[falling], nothing(*values))
+        lower, upper = (bounds[0], weak) if falling else (weak, bounds[1])
+        return (lower, upper) if wide_out else _narrowed(lower, upper)
+
+
+def _widened(leaf, least):
+    """A traced number in float64; where it is subnormal, the smallest normal number times `least`."""
     if jnp.result_type(leaf) == jnp.bool_:
         return leaf
     value = jnp.asarray(leaf)
     if value.dtype in (jnp.float32, jnp.float64):
         integer = jnp.int32 if value.dtype == jnp.float32 else jnp.int64
+        tiny = jnp.asarray(jnp.finfo(value.dtype).tiny, value.dtype)
         bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(value), integer)
         size = bits & jnp.iinfo(integer).max
-        lost = (size > 0) & (size < jax.lax.bitcast_convert_type(jnp.finfo(value.dtype).tiny.astype(value.dtype), integer))
-        value = jnp.where(lost, jnp.nan, value)
+        lost = (size > 0) & (size < jax.lax.bitcast_convert_type(tiny, integer))
+        value = jnp.where(lost, jnp.where(bits < 0, -tiny, tiny) * least, value)
     return value.astype(jnp.float64)
 
 
 def _without_subnormals(experiment, values):
     """The arguments in float64, once; four times where any is subnormal: curve and values with zero and with the least instead."""
+
     def float64(leaf):
         return leaf if jnp.result_type(leaf) == jnp.bool_ else np.asarray(leaf, np.float64)
 
+    def lost(leaf):
+        return (leaf != 0) & (np.abs(leaf) < _TINY) if leaf.dtype != bool else np.zeros(leaf.shape, bool)
+
     def replaced(tree, least):
-        def leaf_of(leaf):
-            if leaf.dtype == bool:
-                return leaf
-            small = (leaf != 0) & (np.abs(leaf) < _TINY)
-            return np.where(small, np.copysign(least, leaf), leaf) if small.any() else leaf
+        return jax.tree.map(lambda leaf: np.where(lost(leaf), np.copysign(least, leaf), leaf) if lost(leaf).any() else leaf, tree)
 
-        return jax.tree.map(leaf_of, tree)
-
-    experiment, values = jax.tree.map(float64, (experiment, values))
-    plain = [leaf for leaf in jax.tree.leaves((experiment, values)) if leaf.dtype != bool]
-    if not any(np.any((leaf != 0) & (np.abs(leaf) < _TINY)) for leaf in plain):
-        return [(experiment, values)]
-    return [(replaced(experiment, a), replaced(values, b)) for a, b in itertools.product((0.0, _TINY), repeat=2)]
+    given = jax.tree.map(float64, (experiment, values))
+    if not any(lost(np.asarray(leaf)).any() for leaf in jax.tree.leaves(given)):
+        return [given]
+    return [(replaced(given[0], a), replaced(given[1], b)) for a, b in itertools.product((0.0, _TINY), repeat=2)]
 
 
 def _of_whole_steps(bounds_of, falling, experiment, values):

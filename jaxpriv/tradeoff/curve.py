@@ -5,8 +5,7 @@ import jax.numpy as jnp
 
 from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain
 from jaxpriv._pytree import pytree
-from jaxpriv.tradeoff import evaluate
-from jaxpriv.tradeoff.certified import as_number, bounds_of_delta, certified, logarithm
+from jaxpriv.tradeoff import certified, evaluate
 from jaxpriv.tradeoff.envelope import Hull, Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Experiment
 
@@ -217,7 +216,7 @@ class Curve:
             (True, True)
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
-        return bounds_of_delta(self.experiment, as_number(epsilon))
+        return certified.bounds_of_delta(self.experiment, certified.as_number(epsilon))
 
     def log_delta_bounds(self, epsilon):
         """(lower, upper) of log delta(epsilon): `delta_bounds` where delta is no number any more, as e^-5000.
@@ -230,7 +229,7 @@ class Curve:
             -4960.139 -4960.139
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
-        return certified(evaluate.bounds_of_log_delta, self.experiment, as_number(epsilon), logarithms=True)
+        return certified.bounds_of_log_delta(self.experiment, certified.as_number(epsilon))
 
     def epsilon_bounds(self, delta):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
@@ -243,8 +242,7 @@ class Curve:
             (True, True)
         """
         check_domain("delta", delta, UNIT)
-        delta = as_number(delta)
-        return certified(evaluate.bounds_of_epsilon, self.experiment, logarithm(delta), delta)
+        return certified.bounds_of_epsilon(self.experiment, certified.as_number(delta))
 
     def beta_bounds(self, alpha):
         """(lower, upper) with the exact type II error f(alpha) in between, in float64 whatever the mode; alpha in [0, 1].
@@ -258,7 +256,7 @@ class Curve:
             0.740489 0.740489
         """
         check_domain("alpha", alpha, UNIT)
-        return certified(evaluate.bounds_of_beta, self.experiment, as_number(alpha), falling=True)
+        return certified.bounds_of_beta(self.experiment, certified.as_number(alpha))
 
     def advantage_bounds(self):
         """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
@@ -281,10 +279,10 @@ class Curve:
             >>> print(f"{low:.4f} {high:.4f}")
             1.0301 1.0301
         """
-        return certified(bounds_of_mu, self.experiment)
+        return certified.certified(_bounds_of_mu, self.experiment, nothing=lambda: 0.0)
 
 
-def bounds_of_mu(experiment):
+def _bounds_of_mu(experiment):
     """(lower, upper) of the smallest mu of an experiment in float64."""
     curve = Curve(experiment.aligned(experiment.batch_shape(), jnp.float64))
     upper = curve.gdp_mu()

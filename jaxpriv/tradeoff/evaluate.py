@@ -194,9 +194,9 @@ def bounds_of_delta(experiment, epsilon):
     return outward(*_profile_bounds(experiment, epsilon)[:2])
 
 
-@elementwise(REAL, "log_delta", "delta")
-def bounds_of_epsilon(experiment, log_delta, delta):
-    """The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
+@elementwise(REAL, "lowest", "log_delta", "delta")
+def bounds_of_epsilon(experiment, lowest, log_delta, delta):
+    """For log delta between lowest and log_delta, which differ where delta is not known better: the estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
 
     Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
     """
@@ -211,10 +211,10 @@ def bounds_of_epsilon(experiment, log_delta, delta):
     def verify(state):
         step, ends, width, best, _ = state
         lower, upper, rate = _profile_bounds(both, ends)
-        holds = jnp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= log_delta])
+        holds = jnp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= lowest])
         best = jnp.where(holds, ends, best)
         # the slope of delta tells how far its bracket reaches
-        reach = 2 * jnp.maximum(upper - log_delta, log_delta - lower) / rate
+        reach = 2 * jnp.maximum(upper - lowest, log_delta - lower) / rate
         reach = jnp.where(jnp.isfinite(reach), jnp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
         width = jnp.where(step == 0, reach, 4 * width)
         moved = jnp.where(holds, ends, jnp.maximum(ends + sides * width, 0.0))

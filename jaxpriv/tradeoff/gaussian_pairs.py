@@ -55,7 +55,8 @@ class NormalShift(Pair):
         mu = jnp.minimum(safe.mu, 1e150)
         ulp = 16 * jnp.finfo(mu.dtype).eps
 
-        ends = jnp.stack([high + ulp * (jnp.abs(high) + mu * mu), low - ulp * (jnp.abs(low) + mu * mu)])
+        size = jnp.where(proper, mu * mu, 0.0)
+        ends = jnp.stack([high + ulp * (jnp.abs(high) + size), low - ulp * (jnp.abs(low) + size)])
         gap = log_mills_gap(ends, jnp.stack([mu, mu]))
         found = jnp.where(proper, gap, self.same_law(ends))
         lower, upper = padded(found[0], found[1])

@@ -99,7 +99,8 @@ class Pair(Experiment):
         there in place of e^eps; elsewhere it is of second order, for the threshold is the best one.
         """
         ulp = jnp.finfo(low.dtype).eps
-        blur = [16 * ulp * (jnp.abs(eps) + self.loss_size()) for eps in (high, low)]
+        size = jnp.where(self.split()[0], self.loss_size(), 0.0)
+        blur = [16 * ulp * (jnp.abs(eps) + size) for eps in (high, low)]
         ends = jnp.stack([high + blur[0], low - blur[1]])
         proper, safe = self.aligned(ends.shape, ends.dtype).split()
         t = safe.threshold(-ends if reverse else ends)
