@@ -31,7 +31,8 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
         integer: look for a whole number, such as a number of steps; `make_curve` is asked for what lies between, too.
 
     Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that is private enough).
-        Differentiable in the target (`jax.grad`, `jax.jvp`, not inside `jit`) by the implicit function theorem.
+        Differentiable (`jax.grad`, `jax.jvp`, not inside `jit`) in the target and in every number that `make_curve` takes
+        from around it, by the implicit function theorem.
     Guarantee: the target holds at the returned parameter by its upper bound (`delta_bounds`, `gdp_mu`, `beta_bounds`), which
         is evaluated there before returning. Runs in float64 whatever the mode.
     Raises: ValueError for a missing, double or impossible target, for a bracket on whose ends the target both holds or
@@ -46,38 +47,46 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
         7
     """
     target = target_of(epsilon, delta, advantage, mu, fpr, tpr)
-    if not is_traced(target.values):
-        return _found(make_curve, target, bracket, integer)
+    ends = _ends(bracket, integer)
+    if not is_traced((target.values, make_curve(ends[0]))):
+        return _found(make_curve, target, ends, integer)
+
+    # what make_curve takes from around it becomes an argument, which the rule below differentiates by
+    with jax.enable_x64(True):
+        curve_of, around = jax.closure_convert(make_curve, 1.0)
 
     @jax.custom_jvp
-    def solution(values):
-        if is_traced(values):
+    def solution(values, around):
+        if is_traced((values, around)):
             raise ValueError("calibrate() searches with concrete numbers: call it outside jit")
-        return jnp.asarray(_found(make_curve, target._replace(values=tuple(map(float, values))), bracket, integer))
+        known = target._replace(values=tuple(map(float, values)))
+        return jnp.asarray(_found(lambda parameter: curve_of(parameter, *around), known, ends, integer))
 
     @solution.defjvp
     def _(primals, tangents):
-        (values,), (changes,) = primals, tangents
-        parameter = solution(values)
+        parameter = solution(*primals)
 
-        def excess(parameter, values):
-            curve = make_curve(parameter).symmetric()
+        def excess(parameter, values, around):
+            curve = curve_of(parameter, *around).symmetric()
             return jnp.reshape(target._replace(values=values).excess(curve), ())
 
-        slope = jax.grad(excess)(parameter, values)
-        _, change = jax.jvp(lambda v: excess(parameter, v), (values,), (changes,))
+        slope = jax.grad(excess)(parameter, *primals)
+        _, change = jax.jvp(lambda *given: excess(parameter, *given), primals, tangents)
         return parameter, -change / slope
 
-    return solution(tuple(jnp.asarray(value, jnp.result_type(float)) for value in target.values))
+    return solution(tuple(jnp.asarray(value, jnp.result_type(float)) for value in target.values), tuple(around))
 
 
-def _found(make_curve, target, bracket, integer):
+def _ends(bracket, integer):
     low, high = (float(end) for end in bracket)
     if not 0 < low < high < math.inf:
         raise ValueError(f"bracket = {bracket} is not 0 < low < high < inf")
+    return (math.ceil(low), math.floor(high)) if integer else (low, high)
+
+
+def _found(make_curve, target, ends, integer):
+    low, high = ends
     at = round if integer else float
-    if integer:
-        low, high = math.ceil(low), math.floor(high)
 
     def private(parameter):
         with jax.enable_x64(True):
@@ -173,7 +182,7 @@ class Target(NamedTuple):
         if self.name == "mu":
             return curve.gdp_mu() <= self.values[0]
         fpr, tpr = self.values
-        return 1 - curve.beta_bounds(fpr)[0] <= tpr
+        return (1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16) <= tpr
 
 
 def target_of(epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None):
