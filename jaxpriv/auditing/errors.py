@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxpriv._checks import BELOW_ONE, OPEN_UNIT, UNIT, check_number, check_whole
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.auditing.binomial import beta_quantile, clopper_pearson
 from jaxpriv.stats import norm
 from jaxpriv.worst_case import gaussian
@@ -89,7 +90,7 @@ class Violation:
 class Audit:
     """What the scores prove; every statement holds together with all others with probability `confidence`.
 
-    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`.
+    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`; `print` shows a table.
     """
 
     forward: Points
@@ -97,6 +98,22 @@ class Audit:
     confidence: float
     members: int
     others: int
+
+    def __str__(self):
+        """A table of what is proved, in ASCII: lower bounds rounded down, upper limits rounded up."""
+        delta = 1e-5
+        bounds = [("mu (Gaussian differential privacy)", self.mu()), ("epsilon at delta = 0", self.epsilon(0.0)),
+                  (f"epsilon at delta = {delta:g}", self.epsilon(delta)),
+                  (f"epsilon at delta = {delta:g}, if the curve is Gaussian", self.gaussian_epsilon(delta))]
+        rows = [(name, f">= {rounded_down(value)}") for name, value in bounds]
+        for alpha in (1e-3, 1e-2, 1e-1):
+            low, high = self.band(alpha)
+            rows.append((f"attack's TPR at FPR {alpha:g}", f"in [{rounded_down(float(low))}, {rounded_up(float(high))}]"))
+        left, right = (max(map(len, column)) for column in zip(*rows))
+        rule = "-" * (left + 2 + right)
+        return "\n".join([f"Audit of {self.members} members and {self.others} others", rule,
+                          *(f"{name:<{left}}  {value:>{right}}" for name, value in rows), rule,
+                          f"all together with {100 * self.confidence:g}% confidence"])
 
     def epsilon(self, delta):
         """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every test); 0 if nothing is proved.
