@@ -68,7 +68,7 @@ def check_number(name, value, domain):
     """`check_domain` for what people enter, where NaN is an error too."""
     check_domain(name, value, domain)
     if np.any(np.isnan(np.asarray(value, np.float64))):
-        raise ValueError(f"{name} = {value} is outside its range {domain.text}")
+        raise ValueError(f"{name} = nan is outside its range {domain.text}")
 
 
 def check_key(name, key):
