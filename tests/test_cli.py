@@ -251,13 +251,15 @@ def test_version(capsys):
 def test_commands_of_the_readme_are_understood(monkeypatch):
     """Every command line in README parses, with values that are accepted."""
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
-    assert {line.split()[0] for line in lines} == {"certify", "sweep", "audit"}
+    assert {line.split()[0] for line in lines} == {"certify", "calibrate", "sweep", "audit"}
     for line in lines:
         arguments = make_parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
             assert cli._wanted(arguments)
         elif arguments.command == "audit":
             assert arguments.scores.endswith(".csv")
+        elif arguments.command == "calibrate":
+            assert (arguments.dataset_size, arguments.epsilon) == (50_000, 2.0)
         else:
             assert cli._described(arguments)
 

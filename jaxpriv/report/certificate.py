@@ -140,7 +140,7 @@ def vacuous(epsilon, delta, target=None):
         return []
     found = "no epsilon is certified" if epsilon is None else f"epsilon = {rounded_up(epsilon)} is above {VACUOUS:g}"
     cause = "The worst case is vacuous here" if target is None else f"The {target} target leaves the worst case vacuous"
-    return [f"{cause}: {found} at delta = {delta:g}, so only adversaries who know less are held off."]
+    return [f"{cause}: {found} at delta = {delta:g}, which promises next to nothing as differential privacy."]
 
 
 def gains_nothing(target):
