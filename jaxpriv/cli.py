@@ -344,7 +344,8 @@ def main(argv=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError, RecursionError) as error:
-        print(f"jaxpriv: {_of_flags(arguments, str(error)) or type(error).__name__}", file=sys.stderr)
+        told = _of_flags(arguments, str(error)) if isinstance(error, ValueError) else error
+        print(f"jaxpriv: {str(told) or type(error).__name__}", file=sys.stderr)
         return 2
     return code
 

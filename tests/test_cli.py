@@ -313,6 +313,7 @@ BAD = {
     "certify --sensitivity 1 --std 2 --dim 0": "dim = 0",
     "certify --sensitivity 1 --std 2 --releases 0": "releases = 0",
     "certify --sensitivity 1 --std 2 --out {file}/below": "Not a directory",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}/batch_size": "/batch_size'",
     "certify --sensitivity 1 --scale 2 --noise laplace --releases 2": "closed form",
     "certify --sensitivity 1 --scale 2 --noise laplace --dim 2": "dim = 2",
     "certify {missing}": "cannot read",
