@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 LINES = {
     "gaussian, dim 30": ["--sensitivity", "1", "--std", "2", "--dim", "30"],
     "laplace": ["--noise", "laplace", "--sensitivity", "1", "--scale", "2"],
@@ -23,7 +23,8 @@ LINES = {
 def seconds(arguments, cache):
     environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "jaxpriv", "certify", *arguments], env=environment, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "jaxpriv", "certify", *arguments], env=environment, cwd=ROOT, check=True,
+                   capture_output=True)
     return time.perf_counter() - start
 
 

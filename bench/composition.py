@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from timing import median_and_result
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 RATE, NOISE, STEPS, DELTA = 0.01, 1.0, 1000, 1e-5
 SWEEP = np.linspace(0.7, 3.0, 100)
 ADVANTAGE = 0.1

@@ -8,9 +8,7 @@ and against SciPy's root search on its ncx2 (timed on fewer). Peak memory is the
 
 import argparse
 import resource
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from timing import median_seconds
@@ -43,7 +41,6 @@ def main():
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parents[1]))
 
     import jax
 

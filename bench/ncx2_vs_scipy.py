@@ -12,7 +12,6 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from timing import median_seconds
@@ -101,7 +100,6 @@ def main():
     parser.add_argument("--memory-size", type=int, default=10_000_000)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     if options.child:
         child(options.size, options.child)
         return

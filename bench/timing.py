@@ -1,7 +1,12 @@
-"""How long calls take, the same way in every script of this folder."""
+"""How long calls take, the same way in every script of this folder; and where they find what they measure."""
 
 import statistics
+import sys
 import time
+from pathlib import Path
+
+# the package and the tests' oracles beside this folder, from wherever a script is started
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 def median_and_result(call, repeats):

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 BATCH, MICROBATCH, CLASSES = 256, 32, 10
 CLIP_NORM, NOISE, LEARNING_RATE = 1.0, 1.0, 0.1
 SECONDS = 0.3  # that one side's steps in one round take together, about

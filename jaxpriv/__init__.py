@@ -1,5 +1,7 @@
 """jaxpriv: a JAX-accelerated, differentiable privacy accountant."""
 
+from importlib import import_module
+
 from jaxpriv import accounting, attacks, auditing, membership, relaxed, stats, target, tradeoff, worst_case
 from jaxpriv.accounting import calibrate, compose
 from jaxpriv.tradeoff import Curve, detection_resilience, mixture
@@ -7,3 +9,15 @@ from jaxpriv.tradeoff import Curve, detection_resilience, mixture
 __version__ = "0.1.0"
 __all__ = ["Curve", "accounting", "attacks", "auditing", "calibrate", "compose", "detection_resilience", "membership", "mixture",
            "relaxed", "stats", "target", "tradeoff", "worst_case"]
+# imported when first asked for: tables, trainers and loaders bring Flax and more, which curves do not need
+_LATER = ("datasets", "report", "training")
+
+
+def __getattr__(name):
+    if name in _LATER:
+        return import_module(f"jaxpriv.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return [*globals(), *_LATER]

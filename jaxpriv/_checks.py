@@ -1,5 +1,7 @@
 """One error per bad argument: concrete values are checked on entry, traced ones are left to become NaN."""
 
+from decimal import Decimal
+from numbers import Real
 from typing import NamedTuple
 
 import jax
@@ -29,6 +31,7 @@ NONNEGATIVE = Domain(0.0, np.inf, "[0, inf)", 1.0, open_high=True)
 UNIT = Domain(0.0, 1.0, "[0, 1]")
 SCALE = Domain(1e-15, 1e15, "[1e-15, 1e15]")  # of norms and noises: their products are normal numbers in float32
 OPEN_UNIT = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
+BELOW_ONE = Domain(0.0, 1.0, "[0, 1)", open_high=True)
 RATE = Domain(0.0, 1.0, "(0, 1]", open_low=True)
 
 
@@ -41,10 +44,8 @@ def check_domain(name, value, domain):
     if is_traced(value):
         return
     try:
-        array = np.asarray(value, dtype=None if hasattr(value, "dtype") else np.float64)
-        if array.dtype.kind not in "fiub":
-            array = array.astype(np.float64)
-    except (TypeError, ValueError):
+        array = _real(value)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} = {value!r} is not a number; accepted range: {domain.text}") from None
     bad = ~(domain.contains(array) | np.isnan(array))
     if bad.any():
@@ -52,11 +53,22 @@ def check_domain(name, value, domain):
         raise ValueError(f"{name} = {worst} is outside its range {domain.text}")
 
 
+def _real(value):
+    """An array of real numbers; TypeError for what NumPy would turn into them: text, bytes, booleans, None, complex."""
+    array = np.asarray(value)
+    if array.dtype.kind == "O":  # fractions, decimals and whole numbers of more than 64 bits
+        if not all(isinstance(v, (Real, Decimal)) and not isinstance(v, bool) for v in array.flat):
+            raise TypeError
+    elif not (jnp.issubdtype(array.dtype, np.floating) or jnp.issubdtype(array.dtype, np.integer)):
+        raise TypeError
+    return array if hasattr(value, "dtype") and array.dtype.kind in "fiu" else array.astype(np.float64)
+
+
 def check_number(name, value, domain):
     """`check_domain` for what people enter, where NaN is an error too."""
     check_domain(name, value, domain)
-    if np.any(np.isnan(value)):
-        raise ValueError(f"{name} = {value} is outside its range {domain.text}")
+    if np.any(np.isnan(np.asarray(value, np.float64))):
+        raise ValueError(f"{name} = nan is outside its range {domain.text}")
 
 
 def check_key(name, key):

@@ -24,11 +24,16 @@ or, for DP-SGD, in place of [mechanism]:
   batch_size = 500         # expected: Poisson sampling
   epochs = 10
   noise_multiplier = 1.0   # or `epsilon`: the noise is calibrated
+  threat_model = "worst_case"   # or "relaxed": whom `epsilon` is meant for
   dim = 1
 """
 CALIBRATE_EXAMPLE = """\
-example:
+examples:
   jaxpriv calibrate --noise gaussian --sensitivity 1 --epsilon 1 --delta 1e-5
+  jaxpriv calibrate --dataset-size 50000 --batch-size 500 --epochs 10 --epsilon 2 --delta 1e-5
+  jaxpriv calibrate --dataset-size 50000 --batch-size 500 --epochs 10 --advantage 0.1
+
+one target: --epsilon with --delta, or --mu, or --advantage, or --fpr with --tpr
 """
 SWEEP_EXAMPLE = """\
 examples:
@@ -44,7 +49,8 @@ examples:
   jaxpriv audit scores.npz --epsilon 1 --delta 1e-5 --out audit
   jaxpriv audit scores.npz --claim examples/diabetes_means.toml
 
-scores: a .csv with columns score,member or an .npz with arrays `score` and `member`; higher means member, member is 0 or 1
+scores: a .csv with columns score,member (or separated by ; or tabs) or an .npz with arrays `score` and `member`;
+higher means member, member is 0 or 1, numbers have a decimal point
 exit code: 0 where no claim is refuted, 3 where one is, 2 for bad input
 """
 TRAIN_EXAMPLE = """\
@@ -116,12 +122,19 @@ def make_parser():
     certify.add_argument("--delta", type=float, help="delta of the (epsilon, delta) statement (default 1e-5)")
     certify.add_argument("--json", action="store_true", help="print JSON instead of a table")
     certify.add_argument("--out", metavar="DIR", help="also write certificate.json and certificate.png there")
-    calibrate = commands.add_parser("calibrate", help="noise for a target", epilog=CALIBRATE_EXAMPLE, formatter_class=raw)
+    calibrate = commands.add_parser("calibrate", help="noise of a mechanism or of DP-SGD for a target",
+                                    epilog=CALIBRATE_EXAMPLE, formatter_class=raw)
     _add_mechanism(calibrate, noise_scale=False)
-    calibrate.add_argument("--adversary", choices=("worst-case", "relaxed"), default="worst-case",
-                           help="whom the target is meant for (default worst-case)")
-    for name in ("epsilon", "delta", "advantage", "mu", "fpr", "tpr"):
-        calibrate.add_argument(f"--{name}", type=float)
+    _add_dp_sgd(calibrate, noise=False)
+    calibrate.add_argument("--adversary", type=lambda text: text.replace("_", "-"), choices=("worst-case", "relaxed"),
+                           default="worst-case", help="whom the target is meant for (default worst-case)")
+    for name, text in (("epsilon", "target: epsilon at --delta"),
+                       ("delta", "of --epsilon"),
+                       ("advantage", "target: the largest TPR - FPR of any test"),
+                       ("mu", "target: mu of Gaussian differential privacy"),
+                       ("fpr", "with --tpr: the false positive rate of the target"),
+                       ("tpr", "with --fpr: the largest true positive rate there")):
+        calibrate.add_argument(f"--{name}", type=float, help=text)
     calibrate.add_argument("--json", action="store_true", help="print JSON instead of a table")
     sweep = commands.add_parser("sweep", help="DP-SGD over ranges", epilog=SWEEP_EXAMPLE, formatter_class=raw)
     for name, text in (("noise-multiplier", "noise standard deviation over the clipping norm"),
@@ -156,10 +169,12 @@ def _add_mechanism(parser, noise_scale=True):
     parser.add_argument("--dim", type=int, help="dimension that a record can move (default 1)")
 
 
-def _add_dp_sgd(parser):
+def _add_dp_sgd(parser, noise=True):
     group = parser.add_argument_group("DP-SGD", "Poisson sampling at rate batch size/dataset size; add/remove one record")
     group.add_argument("--dataset-size", type=int, help="number of records")
     group.add_argument("--batch-size", type=float, help="expected number of records in a batch")
     group.add_argument("--epochs", type=float, help="passes over the data")
-    group.add_argument("--noise-multiplier", type=float, help="noise standard deviation over the clipping norm")
-    group.add_argument("--epsilon", type=float, help="instead of --noise-multiplier: the noise that meets (epsilon, delta)")
+    if noise:
+        group.add_argument("--noise-multiplier", type=float, help="noise standard deviation over the clipping norm")
+        group.add_argument("--epsilon", type=float,
+                           help="instead of --noise-multiplier: the noise that meets (epsilon, delta)")

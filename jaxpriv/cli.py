@@ -1,8 +1,11 @@
 """The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep` and `audit`."""
 
+import argparse
 import contextlib
+import io
 import json
 import os
+import re
 import signal
 import sys
 from importlib.metadata import version
@@ -24,6 +27,16 @@ def _flag(name):
     return "--" + name.replace("_", "-")
 
 
+def _of_flags(arguments, message):
+    """An error about a setting under the name of the flag that it came from; settings of a file keep theirs."""
+    if getattr(arguments, "config", None) is not None or getattr(arguments, "claim", None) is not None:
+        return message
+    names = [name for name in vars(arguments) if name not in ("command", "config", "claim", "scores", "out", "json")]
+    compound = "|".join(name for name in names if "_" in name) or "(?!)"  # no words of a sentence: flags wherever they stand
+    leading = rf"^(?:{'|'.join(names)})(?= = | is missing| does not go with )"
+    return re.sub(rf"{leading}|\b(?:{compound})\b", lambda found: _flag(found[0]), message) if names else message
+
+
 def _described(arguments):
     """("mechanism" or "dp_sgd", its settings, delta), from flags or from a file."""
     from jaxpriv.report.config import read_toml
@@ -37,11 +50,16 @@ def _described(arguments):
         delta = file_delta if delta is None else delta
     else:
         table = "dp_sgd" if dp_sgd else "mechanism"
-        other = [name for name in settings if name != "dim"]
-        if dp_sgd and other:
-            raise ValueError(f"{_flag(other[0])} does not go with DP-SGD ({_flag(next(iter(dp_sgd)))})")
+        _refuse_both(settings, dp_sgd)
         settings |= dp_sgd
     return table, settings, 1e-5 if delta is None else delta
+
+
+def _refuse_both(settings, dp_sgd):
+    """ValueError for flags of DP-SGD beside those of a mechanism; --dim belongs to both."""
+    other = [name for name in settings if name != "dim"]
+    if dp_sgd and other:
+        raise ValueError(f"{_flag(other[0])} does not go with DP-SGD ({_flag(next(iter(dp_sgd)))})")
 
 
 def _cache():
@@ -91,48 +109,89 @@ def _certify(arguments):
     from jaxpriv.report import certify
     from jaxpriv.report.config import dp_sgd_from, mechanism_from
 
-    mechanism = dp_sgd_from(settings, delta) if table == "dp_sgd" else mechanism_from(settings)
+    with _busy("calibrating the noise"):
+        mechanism = dp_sgd_from(settings, delta) if table == "dp_sgd" else mechanism_from(settings)
     if arguments.out is not None:
         folder = Path(arguments.out)
         folder.mkdir(parents=True, exist_ok=True)
-    with _busy(f"computing (what is compiled is kept in {_cache()})"):
+    with _busy("computing the certificate"):
         certificate = certify(mechanism, delta, _run)
     _show(certificate, arguments.json)
     if arguments.out is not None:
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
-        draw(mechanism, delta, folder / "certificate.png", _run)
+        with _busy("drawing"):
+            draw(mechanism, delta, folder / "certificate.png", _run)
         print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr)
 
 
 def _calibrate(arguments):
+    settings = _settings(arguments)
+    dp_sgd = _settings(arguments, ("dataset_size", "batch_size", "epochs"))
+    _refuse_both(settings, dp_sgd)
+    targets = _settings(arguments, ("epsilon", "delta", "advantage", "mu", "fpr", "tpr"))
+    name, noise, mechanism = (_calibrated_dp_sgd if dp_sgd else _calibrated)(settings | dp_sgd, targets, arguments.adversary)
+    from jaxpriv.report import certify
+    from jaxpriv.report.certificate import gains_nothing
+
+    delta = arguments.delta if arguments.delta is not None and arguments.delta < 1 else 1e-5
+    with _busy("computing the certificate"):
+        found = certify(mechanism, delta, _run)
+    if arguments.adversary == "relaxed" and _met_by_all(mechanism, targets):
+        found["notes"].insert(0, gains_nothing("relaxed"))
+    certificate = {"calibrated": {name: noise, "adversary": arguments.adversary, "target": targets}, **found}
+    if not arguments.json:
+        from jaxpriv._rounding import rounded_up
+
+        wanted = ", ".join(f"{key} = {value:g}" for key, value in targets.items())
+        print(f"{name} = {rounded_up(noise, 8)} meets {wanted} against the {arguments.adversary} adversary.")
+    _show(certificate, arguments.json)
+
+
+def _calibrated(settings, targets, adversary):
+    """("std" or "scale", its value, the `Mechanism`) that just meets the target."""
+    from jaxpriv.accounting.calibrate import target_of
     from jaxpriv.report.config import mechanism_from
 
-    settings = _settings(arguments)
-    laplace = settings.get("noise") == "laplace"
-    key = "scale" if laplace else "std"
+    key = "scale" if settings.get("noise") == "laplace" else "std"
     unit = mechanism_from({**settings, key: 1.0})
-    targets = {name: getattr(arguments, name) for name in ("epsilon", "delta", "advantage", "mu", "fpr", "tpr")}
-
+    target_of(**targets)
     _configure_jax()
     from jaxpriv import calibrate
-    from jaxpriv.report import certify
 
     def make_curve(noise):
         rows = mechanism_from({**settings, key: noise * unit.sensitivities[0]}).adversaries()
-        return (rows[0] if arguments.adversary == "worst-case" else rows[-1])[2]
+        return (rows[0] if adversary == "worst-case" else rows[-1])[2]
 
-    noise = calibrate(make_curve, **targets, bracket=(1e-4, 1e6)) * unit.sensitivities[0]
-    mechanism = mechanism_from({**settings, key: noise})
-    delta = arguments.delta if arguments.delta is not None and arguments.delta < 1 else 1e-5
-    certificate = {"calibrated": {key: noise, "adversary": arguments.adversary,
-                                  "target": {k: v for k, v in targets.items() if v is not None}},
-                   **certify(mechanism, delta, _run)}
-    if not arguments.json:
-        from jaxpriv.report.table import rounded_up
+    with _busy("calibrating the noise"):
+        noise = calibrate(make_curve, **targets, bracket=(1e-4, 1e6)) * unit.sensitivities[0]
+    return key, noise, mechanism_from({**settings, key: noise})
 
-        wanted = ", ".join(f"{k} = {v:g}" for k, v in certificate["calibrated"]["target"].items())
-        print(f"{key} = {rounded_up(noise, 8)} meets {wanted} against the {arguments.adversary} adversary.")
-    _show(certificate, arguments.json)
+
+def _calibrated_dp_sgd(settings, targets, adversary):
+    """("noise_multiplier", its value, the `DpSgd`) that just meets the target."""
+    from jaxpriv.accounting.calibrate import target_of
+    from jaxpriv.report.config import threat_model_of
+
+    for name in ("dataset_size", "batch_size", "epochs"):
+        if name not in settings:
+            raise ValueError(f"{name} is missing")
+    target_of(**targets)
+    _configure_jax(run_once=False)
+    from jaxpriv.report import DpSgd
+
+    with _busy("calibrating the noise"):
+        mechanism = DpSgd.calibrated(**targets, threat_model=threat_model_of(adversary), **settings)
+    return "noise_multiplier", mechanism.noise_multiplier, mechanism
+
+
+def _met_by_all(mechanism, targets):
+    """Whether the worst case meets the target."""
+    import jax
+
+    from jaxpriv.accounting.calibrate import target_of
+
+    with jax.enable_x64(True):
+        return bool(target_of(**targets).holds(mechanism.adversaries()[0][2]))
 
 
 def _wanted(arguments):
@@ -205,7 +264,7 @@ def _train(arguments):
         job = Job(config)
     if arguments.dry_run:
         spent = job.spending()
-        _print(spent, lambda spent: "\n".join(f"{name}: {value}" for name, value in spent.items()), arguments.json)
+        _print(spent, _sentences, arguments.json)
         return 0
     print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
     print(f"Run folder: {folder} (after Ctrl-C or a crash, --resume goes on).", file=sys.stderr)
@@ -232,11 +291,20 @@ def _with_progress(rows, total):
     return track(rows, "configurations", total, console=Console(stderr=True), disable=not sys.stderr.isatty())
 
 
+@contextlib.contextmanager
 def _busy(text):
-    """A context that shows on a terminal what takes a while."""
+    """Shows on a terminal what takes a while, and for how long it has; nothing where standard error is none."""
+    if not sys.stderr.isatty():
+        yield
+        return
     from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    return Console(stderr=True).status(text)
+    console = Console(stderr=True)
+    spinner = SpinnerColumn("line" if console.options.ascii_only else "dots")
+    with Progress(spinner, TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True) as bar:
+        bar.add_task(text, total=None)
+        yield
 
 
 def _show(certificate, as_json):
@@ -245,13 +313,21 @@ def _show(certificate, as_json):
     _print(certificate, render, as_json)
 
 
+def _sentences(report):
+    from rich.console import Group
+
+    from jaxpriv.report.terminal import Line
+
+    return Group(*(Line(f"{name}: {value}") for name, value in report.items()))
+
+
 def _print(report, render, as_json):
     if as_json:
         print(json.dumps(report, indent=2))
         return
-    from rich.console import Console
+    from jaxpriv.report.terminal import show
 
-    Console(highlight=False).print(render(report))
+    show(render(report))
 
 
 _COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep, "audit": _audit}
@@ -259,6 +335,7 @@ _COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "swe
 
 def main(argv=None):
     """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr), or 3 for a refuted claim."""
+    arguments = argparse.Namespace()
     try:
         arguments = make_parser().parse_args(argv)
         code = _COMMANDS[arguments.command](arguments) or 0
@@ -267,7 +344,8 @@ def main(argv=None):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError, RecursionError) as error:
-        print(f"jaxpriv: {error or type(error).__name__}", file=sys.stderr)
+        told = _of_flags(arguments, str(error)) if isinstance(error, ValueError) else error
+        print(f"jaxpriv: {str(told) or type(error).__name__}", file=sys.stderr)
         return 2
     return code
 
@@ -280,7 +358,17 @@ def _interrupted(number, frame):
     os._exit(130)
 
 
+def _keep_to_ascii():
+    """Where LC_ALL asks for the C locale, which Python by itself takes for UTF-8; no character is then an error."""
+    asked = os.environ.get("LC_ALL") in ("C", "POSIX") and not {"PYTHONIOENCODING", "PYTHONUTF8"} & set(os.environ)
+    for stream in (sys.stdout, sys.stderr):
+        encoding = "ascii" if asked else stream.encoding
+        if isinstance(stream, io.TextIOWrapper) and not encoding.lower().startswith("utf"):
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
 def console():
     """The `jaxpriv` command."""
     signal.signal(signal.SIGINT, _interrupted)
+    _keep_to_ascii()
     sys.exit(main())

@@ -1,6 +1,7 @@
 """Membership inference by one who knows the law of the data but not the other records: training itself hides a record.
 
-The adversary of paper 3 sees the mean of a batch's gradients, knows the gradient of the record in question, and the mean and
+The adversary of Leemann et al. 2023 (arXiv:2306.07273) sees the mean of a batch's gradients, knows
+the gradient of the record in question, and the mean and
 covariance of all others, which are drawn anew: what is protected is a record from this law, not one that somebody crafted.
 A number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`.
 """
@@ -35,7 +36,8 @@ def effective_batch_size(batch_size, noise_std=0.0, clip_norm=math.inf):
         noise_std: `Float[Array, "..."]` in [0, inf): of the noise on the mean gradient, per coordinate.
         clip_norm: `Float[Array, "..."]` in (0, inf]: L2 bound of a gradient; noise counts relative to it, so not at all for inf.
 
-    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1 (for gradients of covariance clip_norm^2 I).
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Theorem 5.1 (for gradients of covariance clip_norm^2 I).
 
         >>> print(effective_batch_size(100, 0.5, 10.0))
         125.0
@@ -57,7 +59,8 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     Returns: the `Curve` beta(alpha) = 1 - F_((n-1)K)(n/(n-1) F_(nK)^-1(alpha)), F_nc the noncentral chi-square cdf with d
         degrees of freedom, n the effective batch size; `symmetric()` covers both directions.
     Guarantee: exact for normal gradients, the limit of large batches for others; none for differential privacy.
-    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1.
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Theorem 5.1.
 
         >>> print(f"{sgd_step(dim=650, batch_size=500, susceptibility=650).power(0.1):.4f}")
         0.4439
@@ -81,7 +84,8 @@ def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
 
     Returns: the forward `Curve`, by inversion of its privacy-loss transform; it composes with others of its kind.
     Guarantee: exact for normal gradients; none for differential privacy. `delta_bounds` and `epsilon_bounds` are certified.
-    Raises: ValueError for values outside their range. Source: paper 3, Theorem 5.1's proof; ERRATA, section 3.
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Theorem 5.1's proof, corrected (docs/references.md).
 
         >>> import numpy as np
         >>> curve = sgd_step_of(np.full(50, 2.0), np.zeros(50), np.linspace(0.5, 2.0, 50), batch_size=100, noise_std=0.05)
@@ -107,7 +111,8 @@ def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
     normal quantile of their probability up to 8.2: the trapezoidal rule, to rounding.
 
     Args and errors: as `sgd_step`; dim, batch_size, noise_std and clip_norm are numbers or arrays of one shape.
-    Source: paper 3, Definition 4.1 and Remark 5.1; ERRATA, section 3.
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Definition 4.1 and Remark 5.1, corrected
+    (docs/references.md).
 
         >>> print(f"{average_sgd_step(dim=650, batch_size=500).power(0.1):.4f}")
         0.4438
@@ -126,7 +131,8 @@ def gdp_mu_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.i
 
     An approximation, no guarantee: the exact curve lies below it at large alpha, and for d >> n everywhere.
 
-    Args and errors: as `sgd_step`. Source: paper 3, Corollary 5.1, Eq. (9); ERRATA, section 3.
+    Args and errors: as `sgd_step`. Source: Leemann et al. 2023 (arXiv:2306.07273), Corollary 5.1,
+    Eq. (9), corrected (docs/references.md).
 
         >>> print(f"{gdp_mu_step(dim=650, batch_size=500, susceptibility=650):.4f}")
         1.1396
@@ -147,7 +153,8 @@ def sgd(mu_step, batch_size, dataset_size, steps):
         batch_size: `Float[Array, "..."]` in (1, inf); dataset_size: in (0, inf); steps: in [0, inf).
 
     Returns: a `Curve`, that of `worst_case.gaussian(mu)`.
-    Raises: ValueError for values outside their range. Source: paper 3, Lemma 5.1, Eq. (10); Dong, Roth, Su, Corollary 5.4.
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Lemma 5.1, Eq. (10); Dong, Roth, Su 2022, Corollary 5.4.
 
         >>> print(f"{sgd(0.5, batch_size=400, dataset_size=48000, steps=1200).gdp_mu():.4f}")
         0.1812
@@ -174,7 +181,8 @@ def gmip_from_gdp(mu_dp, dim, batch_size):
     Args:
         mu_dp: `Float[Array, "..."]` in (0, inf); dim: in [1, inf); batch_size: in (1, inf).
 
-    Raises: ValueError for values outside their range. Source: paper 3, Corollary F.1(1); ERRATA, section 3.
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Corollary F.1(1), corrected (docs/references.md).
 
         >>> print(f"{gmip_from_gdp(2.0, dim=650, batch_size=500):.4f}")
         1.1385
@@ -192,7 +200,8 @@ def gdp_from_gmip(mu_mip, dim, batch_size):
     Args:
         mu_mip: `Float[Array, "..."]` in (0, inf); dim: in [1, inf); batch_size: in (1, inf).
 
-    Raises: ValueError for values outside their range. Source: paper 3, Corollary F.1(2).
+    Raises: ValueError for values outside their range. Source: Leemann et al. 2023
+    (arXiv:2306.07273), Corollary F.1(2).
 
         >>> print(f"{gdp_from_gmip(1.0, dim=650, batch_size=500):.4f}")
         0.1636

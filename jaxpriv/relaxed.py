@@ -23,7 +23,8 @@ def gaussian(mu, dim=1):
 
     Returns: the forward `Curve` R (as j = 1 - R); `symmetric()` covers both directions.
     Raises: ValueError for values outside their range.
-    Source: paper 1, Theorem 1; paper 2, Theorem 2. (Figure 1 of paper 1 prints Delta/sigma = 0.5 for values at 0.3.)
+    Source: Kaissis et al. 2022 (arXiv:2210.13028), Theorem 1; Kaissis et al. 2023 (NeurIPS 36),
+    Theorem 2. (Figure 1 of the former prints Delta/sigma = 0.5 for values at 0.3.)
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.relaxed.gaussian(1.0, dim=30).symmetric().epsilon(1e-4):.4f}")
@@ -42,7 +43,8 @@ def laplace(ratio):
         ratio: `Float[Array, "..."]` in [0, inf): L = L1 sensitivity over noise scale b.
 
     Returns: the forward `Curve` j; quote `symmetric()`.
-    Raises: ValueError if ratio is outside its range. Source: paper 2, Theorem 1, with the constants of ERRATA, section 2.
+    Raises: ValueError if ratio is outside its range. Source: Kaissis et al. 2023 (NeurIPS 36),
+    Theorem 1, its constants corrected (docs/references.md).
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.relaxed.laplace(1.0).epsilon(0.0):.4f}")
@@ -58,8 +60,9 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
         sensitivities: `Float[Array, "... releases"]` in [0, inf), L2.
         noise_stds: `Float[Array, "... releases"]` in (0, inf).
         dim: as in `gaussian`.
-        averaging: "optimal" (default; nc = sum (sensitivity/noise_std)^2) or "mean", the weaker adversary of paper 1,
-            Theorem 2 and paper 2, Lemma 8 (nc = (sum sensitivity)^2/sum noise_std^2).
+        averaging: "optimal" (default; nc = sum (sensitivity/noise_std)^2) or "mean", the weaker
+        adversary of Kaissis et al. 2022,
+            Theorem 2 and Kaissis et al. 2023, Lemma 8 (nc = (sum sensitivity)^2/sum noise_std^2).
 
     Raises: ValueError for values outside their range.
 
@@ -76,7 +79,8 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
     """DP-SGD against the relaxed adversary, who sees of each step the magnitude of what the record may have moved.
 
     In a step chi-square against (1-q) chi-square + q noncentral chi-square, nc = 1/noise_multiplier^2; the steps compose
-    by their magnitudes (paper 1, Figure 7). An adversary who adds releases up (paper 1, Theorem 2) is not covered, for the
+    by their magnitudes (Kaissis et al. 2022, Figure 7). An adversary who adds releases up (Kaissis
+    et al. 2022, Theorem 2) is not covered, for the
     record's gradient turns and its steps are random; at rate 1 and with a fixed direction that one sees more:
     `gaussian(mu).compose(steps)`.
 
@@ -88,7 +92,8 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
 
     Returns: the forward `Curve`; quote `symmetric()`, beside `jaxpriv.worst_case.subsampled_gaussian`.
     Guarantee: none for differential privacy; `epsilon_bounds` and `delta_bounds` bracket this adversary's numbers.
-    Raises: ValueError for values outside their range. Source: paper 1, Section 5; paper 2, Lemma 9.
+    Raises: ValueError for values outside their range. Source: Kaissis et al. 2022
+    (arXiv:2210.13028), Section 5; Kaissis et al. 2023 (NeurIPS 36), Lemma 9.
 
         >>> import jaxpriv
         >>> relaxed = jaxpriv.relaxed.subsampled_gaussian(1.0, 0.1, 20, dim=10)
@@ -109,8 +114,9 @@ def gaussian_limit(mu, dim):
     Where the printed formula falls above the diagonal (one end) the diagonal is returned. For mu^2 << dim it is the
     Gaussian curve of `gaussian_limit_mu`.
 
-    Args and errors: as `gaussian`. Source: paper 1, Theorem 3, Eq. (35) (in (42)-(43) a spurious beta is printed);
-    paper 2, Theorem 3.
+    Args and errors: as `gaussian`. Source: Kaissis et al. 2022 (arXiv:2210.13028), Theorem 3, Eq.
+    (35) (in (42)-(43) a spurious beta is printed);
+    Kaissis et al. 2023 (NeurIPS 36), Theorem 3.
 
         >>> import jaxpriv
         >>> exact, limit = jaxpriv.relaxed.gaussian(5.0, dim=1000), jaxpriv.relaxed.gaussian_limit(5.0, 1000)
@@ -130,7 +136,9 @@ def _limit_excess(mu, dim):
 
 
 def gaussian_limit_mu(mu, dim):
-    """mu of the Gaussian curve that `gaussian_limit` approaches for mu^2 << dim: mu^2/sqrt(2 dim). Source: paper 1, Eq. (37).
+    """mu of the Gaussian curve that `gaussian_limit` approaches for mu^2 << dim: mu^2/sqrt(2 dim).
+
+    Source: Kaissis et al. 2022 (arXiv:2210.13028), Eq. (37).
 
     >>> print(f"{gaussian_limit_mu(5.0, 1000):.4f}")
     0.5590

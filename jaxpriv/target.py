@@ -1,6 +1,7 @@
 """Leakage of one fixed target: who tests whether it is in the data set, from a mean of records whose law is known.
 
-Paper 4: as the number n of records and their dimension d grow together, the likelihood ratio of the best attack is normal,
+Azize and Basu 2025 (AISTATS): as the number n of records and their dimension d grow together, the
+likelihood ratio of the best attack is normal,
 and one number decides how hard the game is, the leakage score m* of the target. Different targets leak differently from the
 same mechanism. A number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`.
 """
@@ -29,7 +30,7 @@ def leakage_score(target, mean, covariance, n):
         n: `Float[Array, "..."]` in (0, inf): number of records.
 
     Returns: `Float[Array, "..."]`; NaN for a matrix that is not positive definite. d/n on average over targets.
-    Raises: ValueError for n outside its range. Source: paper 4, Theorem 3.1.
+    Raises: ValueError for n outside its range. Source: Azize and Basu 2025 (AISTATS), Theorem 3.1.
 
         >>> import numpy as np
         >>> print(leakage_score(np.ones(500), np.full(500, 0.5), np.full(500, 0.25), n=100))
@@ -56,7 +57,8 @@ def estimator_score(loss, parameters, target, records):
         target: one record; records: the same pytree with a leading axis of n > number of parameters.
 
     Returns: a scalar. Raises: ValueError for fewer records than parameters.
-    Source: paper 4, Section 3 (Z-estimators); van der Vaart 1998, Theorem 5.21.
+    Source: Azize and Basu 2025 (AISTATS), Section 3 (Z-estimators); van der Vaart 1998, Theorem
+    5.21.
 
         >>> import jax.numpy as jnp
         >>> records = jnp.array([-1.0, 1.0, 2.0, -2.0])
@@ -89,7 +91,8 @@ def empirical_mean(score):
 
     Returns: a `Curve`, the same in both directions; `gdp_mu()` and `epsilon(delta)` are the inherent ones.
     Guarantee: the limit of large n and d; none for differential privacy.
-    Raises: ValueError for a score outside its range. Source: paper 4, Theorem 3.1, Eqs. (3)-(4).
+    Raises: ValueError for a score outside its range. Source: Azize and Basu 2025 (AISTATS), Theorem
+    3.1, Eqs. (3)-(4).
 
         >>> print(f"{empirical_mean(5.0).advantage():.4f}")
         0.7364
@@ -105,7 +108,7 @@ def noisy_mean(target, mean, covariance, n, noise_std):
         noise_std: `Float[Array, "..."]` in [0, inf): of the noise on the mean, per coordinate.
 
     Returns, guarantee, errors: as `empirical_mean`.
-    Source: paper 4, Theorem 4.1, whose C_gamma is n noise_std^2.
+    Source: Azize and Basu 2025 (AISTATS), Theorem 4.1, whose C_gamma is n noise_std^2.
 
         >>> import numpy as np
         >>> z, p = np.ones(500), np.full(500, 0.5)
@@ -129,7 +132,8 @@ def subsampled_mean(score, rate):
         rate: `Float[Array, "..."]` in (0, 1]: size of the part over that of the whole.
 
     Returns: the forward `Curve`; `symmetric()` covers both directions.
-    Guarantee and errors: as `empirical_mean`. Source: ERRATA, section 4 (derived, and met by simulation).
+    Guarantee and errors: as `empirical_mean`. Source: derived here, and met by simulation; Azize
+    and Basu 2025, Theorem 4.2 prints another curve, which cannot hold (docs/references.md).
 
         >>> print(f"{subsampled_mean(8.83, 0.3).power(0.1):.3f}")
         0.370
@@ -147,7 +151,8 @@ def misspecified(score_target, score_inner):
         score_target: `Float[Array, "..."]` in (0, inf): m_targ, the leakage score of the record that the test is made for.
         score_inner: `Float[Array, "..."]`, any real number: m_scal = (z_targ - mean)^T C^-1 (z - mean)/n, z the true target.
 
-    Returns, guarantee, errors: as `empirical_mean`. Source: paper 4, Theorem 4.3.
+    Returns, guarantee, errors: as `empirical_mean`. Source: Azize and Basu 2025 (AISTATS), Theorem
+    4.3.
 
         >>> print(f"{misspecified(4.0, 3.0).gdp_mu():.2f} {empirical_mean(4.0).gdp_mu():.2f}")
         1.50 2.00

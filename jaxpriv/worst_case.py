@@ -21,7 +21,8 @@ def gaussian(mu):
         mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
 
     Returns: a `Curve`, the same in both directions.
-    Raises: ValueError if mu is outside its range. Source: Dong, Roth, Su, Theorem 2.7; paper 1, Eq. (19).
+    Raises: ValueError if mu is outside its range. Source: Dong, Roth, Su 2022, Theorem 2.7; Kaissis
+    et al. 2022 (arXiv:2210.13028), Eq. (19).
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.gaussian(0.5).epsilon(1e-4):.4f}")
@@ -37,7 +38,7 @@ def laplace(ratio):
         ratio: `Float[Array, "..."]` in [0, inf): L1 sensitivity over noise scale b.
 
     Returns: a `Curve`, the same in both directions.
-    Raises: ValueError if ratio is outside its range. Source: Dong, Roth, Su, Lemma A.6.
+    Raises: ValueError if ratio is outside its range. Source: Dong, Roth, Su 2022, Lemma A.6.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.laplace(1.0).delta(0.5):.4f}")
@@ -122,7 +123,7 @@ def gaussian_releases(sensitivities, noise_stds):
         sensitivities: `Float[Array, "... releases"]` in [0, inf), L2, one for each release.
         noise_stds: `Float[Array, "... releases"]` in (0, inf).
 
-    Raises: ValueError for values outside their range. Source: Dong, Roth, Su, Corollary 3.3.
+    Raises: ValueError for values outside their range. Source: Dong, Roth, Su 2022, Corollary 3.3.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.gaussian_releases([3.0, 4.0], [1.0, 1.0]).gdp_mu():.4f}")
@@ -135,7 +136,8 @@ def signal(sensitivities, noise_stds, averaging="optimal"):
     """mu of several Gaussian releases to an adversary who adds them up.
 
     "optimal" weights release i by sensitivity_i/noise_std_i^2, mu^2 = sum (sensitivity/noise_std)^2; "mean" is the plain
-    average of paper 1, Theorem 2 and paper 2, Lemma 8, mu^2 = (sum sensitivity)^2/sum noise_std^2, never larger
+    average of Kaissis et al. 2022, Theorem 2 and Kaissis et al. 2023, Lemma 8, mu^2 = (sum
+    sensitivity)^2/sum noise_std^2, never larger
     (Cauchy-Schwarz) and equal for equal releases.
 
         >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} {signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")

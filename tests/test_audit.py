@@ -1,6 +1,7 @@
 """`jaxpriv audit` as its user meets it: files in, verdicts and pictures out, clear refusals."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -60,6 +61,37 @@ def test_files_are_read_back(tmp_path, suffix):
     np.testing.assert_array_equal(got[1], member)
 
 
+@pytest.mark.parametrize("text", [
+    "\ufeffscore,member\n1.5,1\n-2,0\n", "score;member\n1.5;1\n-2;0\n", "Score, Member \r\n1.5, 1\r\n-2, 0\r\n",
+    "SCORE\tMEMBER\n1.5\tTrue\n-2\tFalse\n", "\n\nid;member;score\na,b;1;1.5\n\n;0;-2\n\n",
+    "\ufeff\"score\";\"member\"\n\"1.5\";\"true\"\n-2;false\n"])
+def test_csv_as_spreadsheets_write_it(tmp_path, text):
+    """Byte order mark, semicolons, tabs, capitals, spaces, quotes, other columns, empty lines."""
+    (tmp_path / "scores.CSV").write_bytes(text.encode())
+    scores, member = read_scores(tmp_path / "scores.CSV")
+    assert scores.tolist() == [1.5, -2.0]
+    assert member.tolist() == [True, False]
+
+
+def test_an_audit_prints_as_a_table():
+    """Lower bounds rounded down, limits outward; what the object says and what it prints is the same."""
+    found = auditing.audit(*gaussian_scores(2.0, 20_000), 0.999)
+    text = str(found)
+    assert text.isascii()
+    assert "array" not in text
+    assert len({len(line) for line in text.splitlines()[1:-1]}) == 1
+    assert text.splitlines()[0] == f"Audit of {found.members} members and {found.others} others"
+    assert "99.9% confidence" in text
+    rows = dict(re.match(r"(.*?)  +(.*)", line).groups() for line in text.splitlines()[2:-2])
+    mu, epsilon = (float(rows[name].removeprefix(">= "))
+                   for name in ("mu (Gaussian differential privacy)", "epsilon at delta = 1e-05"))
+    assert 0.999 * found.mu() < mu <= found.mu()
+    assert 0.999 * found.epsilon(1e-5) < epsilon <= found.epsilon(1e-5)
+    low, high = json.loads(rows["attack's TPR at FPR 0.1"].removeprefix("in "))
+    assert low <= found.band(0.1)[0]
+    assert high >= found.band(0.1)[1]
+
+
 def test_claims():
     (name, curve), = claims_from(epsilon=1.0, delta=1e-3)[0]
     assert name == "claimed, ε = 1 at δ = 0.001"
@@ -70,16 +102,20 @@ def test_claims():
 
 
 CSV = {"nan": "score,member\n1,0\nnan,1\n2,0\n3,1\n", "text": "score,member\nhigh,1\n", "label": "score,member\n1,yes\n",
-       "columns": "value,member\n1,1\n", "empty": "", "one side": "score,member\n1,1\n2,1\n", "short": "score,member\n1\n"}
+       "columns": "value,member\n1,1\n", "empty": "", "one side": "score,member\n1,1\n2,1\n", "short": "score,member\n1\n",
+       "decimal commas": "score;member\n0,53;1\n", "commas only": "score,member\n0,53,1\n", "twice": "score,Score,member\n",
+       "utf-16": "score,member\n1,1\n".encode("utf-16"), "nul": b"score,member\n1\x00,1\n"}
 
 
 @pytest.mark.parametrize(("name", "said"), [
     ("nan", "NaN at 1"), ("text", "line 2: score = 'high'"), ("label", "line 2: member = 'yes'"),
     ("columns", "no column 'score'"), ("empty", "no column 'score', but none"), ("one side", "0 non-members"),
-    ("short", "line 2: member = None")])
+    ("short", "line 2: 1 values for 2 columns"), ("twice", "2 columns 'score'"), ("utf-16", "is not UTF-8 text"),
+    ("decimal commas", "line 2: score = '0,53' is not a number; expected a decimal point, as 0.5"),
+    ("commas only", "line 2: 3 values for 2 columns; numbers need a decimal point, as 0.5"), ("nul", "scores.csv")])
 def test_bad_files(tmp_path, capsys, name, said):
     path = tmp_path / "scores.csv"
-    path.write_text(CSV[name])
+    path.write_bytes(CSV[name] if isinstance(CSV[name], bytes) else CSV[name].encode())
     assert cli.main(["audit", str(path)]) == 2
     told = capsys.readouterr()
     assert said in told.err

@@ -15,6 +15,8 @@ import jaxpriv
 from jaxpriv import cli
 from jaxpriv._flags import CERTIFY_EXAMPLE, make_parser
 from jaxpriv.report import Mechanism, certify
+from jaxpriv.report.config import dp_sgd_from
+from jaxpriv.training import Plan, Privacy
 from tests.command import ROOT, command, run
 
 GAUSSIAN = ["certify", "--sensitivity", "1", "--std", "2"]
@@ -107,6 +109,70 @@ def test_calibrate_meets_the_target(environment, adversary):
     assert certificate["calibrated"]["scale"] == certificate["mechanism"]["scales"][0]
 
 
+class Certified:
+    """In place of `certify`, which compiles for minutes; keeps what it was asked for."""
+
+    def __call__(self, mechanism, delta, run):
+        del run
+        self.mechanism, self.delta = mechanism, delta
+        numbers = {"assumption": "", "epsilon_lower": 0.0, "epsilon": 1.0, "gdp_mu": 1.0, "advantage": 0.1,
+                   "tpr_at_fpr": {"0.1": 0.2}}
+        return {"description": mechanism.describe(), "delta": delta, "adjacency": "", "sampling": "", "notes": [],
+                "adversaries": [{"adversary": "worst case", **numbers}]}
+
+
+@pytest.mark.parametrize("target", [("--mu", "1"), ("--adversary", "worst_case", "--mu", "1")])
+def test_calibrate_knows_dp_sgd(target, capsys, monkeypatch):
+    """Four full batches tell as much as one release with half the noise: mu = 4^1/2/noise multiplier."""
+    certified = Certified()
+    monkeypatch.setattr(cli, "_configure_jax", lambda run_once=True: None)
+    monkeypatch.setattr(jaxpriv.report, "certify", certified)
+    line = ["calibrate", "--dataset-size", "100", "--batch-size", "100", "--epochs", "4", "--dim", "3", *target]
+    assert cli.main([*line, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["calibrated"]
+    assert found == {"noise_multiplier": pytest.approx(2.0, rel=1e-9), "adversary": "worst-case", "target": {"mu": 1.0}}
+    assert found["noise_multiplier"] >= 2.0
+    assert certified.mechanism == jaxpriv.report.DpSgd(100, 100.0, 4.0, found["noise_multiplier"], 3)
+    assert certified.delta == 1e-5
+    assert cli.main(line) == 0
+    assert capsys.readouterr().out.startswith("noise_multiplier = 2.0000001 meets mu = 1 against the worst-case adversary.")
+
+
+@pytest.mark.parametrize("target", [{"epsilon": 2.0, "delta": 1e-6}, {"advantage": 0.1}, {"fpr": 0.01, "tpr": 0.05}, {"mu": 2.0}])
+@pytest.mark.parametrize("adversary", ["worst-case", "relaxed"])
+def test_calibrate_hands_dp_sgd_s_target_on(target, adversary, capsys, monkeypatch):
+    """Every target, for either adversary, to what `DPTrainer` is calibrated by."""
+    asked = []
+
+    def make_plan(privacy, dataset_size, dim, *, batch_size, steps):
+        asked.append((privacy, dataset_size, dim, batch_size, steps))
+        return Plan(dataset_size, batch_size, (2.5,) * steps, dim)
+
+    monkeypatch.setattr(cli, "_configure_jax", lambda run_once=True: None)
+    monkeypatch.setattr(cli, "_met_by_all", lambda mechanism, target: True)
+    monkeypatch.setattr(jaxpriv.report, "certify", Certified())
+    monkeypatch.setattr("jaxpriv.report.dp_sgd.make_plan", make_plan)
+    flags = [text for name, value in target.items() for text in (f"--{name}", str(value))]
+    assert cli.main(["calibrate", "--dataset-size", "1000", "--batch-size", "10", "--epochs", "2", "--dim", "7", *flags,
+                     "--adversary", adversary, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["calibrated"] == {"noise_multiplier": 2.5, "adversary": adversary, "target": target}
+    assert asked == [(Privacy(**target, threat_model=adversary.replace("-", "_")), 1000, 7, 10.0, 200)]
+    said = "The relaxed target gains nothing over the worst case here: the worst case meets it, too."
+    assert found["notes"] == ([said] if adversary == "relaxed" else [])
+
+
+@pytest.mark.parametrize("name", ["worst_case", "worst-case", "relaxed"])
+def test_threat_model_in_a_file(name, monkeypatch):
+    """Beside `epsilon` in [dp_sgd]; spelled as in `train` or as `--adversary`."""
+    asked = []
+    monkeypatch.setattr("jaxpriv.report.dp_sgd.make_plan", lambda privacy, *rest, **more: asked.append(privacy) or Plan(
+        100, 10.0, (2.5,), 1))
+    settings = {"dataset_size": 100, "batch_size": 10, "epochs": 1, "epsilon": 1.0, "threat_model": name}
+    assert dp_sgd_from(settings, 1e-6).noise_multiplier == 2.5
+    assert asked == [Privacy(1.0, 1e-6, threat_model=name.replace("-", "_"))]
+
+
 DP_SGD = ["--dataset-size", 10_000, "--batch-size", 100, "--epochs", 3, "--dim", 2]
 
 
@@ -185,13 +251,15 @@ def test_version(capsys):
 def test_commands_of_the_readme_are_understood(monkeypatch):
     """Every command line in README parses, with values that are accepted."""
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
-    assert {line.split()[0] for line in lines} == {"certify", "sweep", "audit"}
+    assert {line.split()[0] for line in lines} == {"certify", "calibrate", "sweep", "audit"}
     for line in lines:
         arguments = make_parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
             assert cli._wanted(arguments)
         elif arguments.command == "audit":
             assert arguments.scores.endswith(".csv")
+        elif arguments.command == "calibrate":
+            assert (arguments.dataset_size, arguments.epsilon) == (50_000, 2.0)
         else:
             assert cli._described(arguments)
 
@@ -228,18 +296,24 @@ BAD = {
     "certify --sensitivity 1 --std": "expected one argument",
     "certify --sensitivity one --std 2": "invalid float value",
     "certify --sens 1 --std 2": "unrecognized arguments",
-    "certify --sensitivity -1 --std 2": "outside its range",
-    "certify --sensitivity 1 --std 0": "outside its range",
-    "certify --sensitivity 1 --std nan": "outside its range",
-    "certify --sensitivity 1 --std inf": "outside its range",
-    "certify --sensitivity 1 --std 2 --delta 0": "delta = 0.0 is outside its range",
+    "certify --sensitivity -1 --std 2": "jaxpriv: --sensitivity = -1.0 is outside its range [1e-15, 1e15]",
+    "certify --sensitivity 1 --std 0": "jaxpriv: --std = 0.0 is outside its range [1e-15, 1e15]",
+    "certify --sensitivity 1 --std -2": "jaxpriv: --std = -2.0 is outside its range [1e-15, 1e15]",
+    "certify --sensitivity 1 --std 1e-300": "jaxpriv: --std = 1e-300 is outside its range [1e-15, 1e15]",
+    "certify --sensitivity 1e300 --std 1": "jaxpriv: --sensitivity = 1e+300 is outside its range",
+    "certify --sensitivity 1 --scale -2 --noise laplace": "jaxpriv: --scale = -2.0 is outside its range",
+    "certify --sensitivity 1 --std nan": "--std = nan is outside its range",
+    "certify --sensitivity 1 --std inf": "--std = inf is outside its range",
+    "certify {negative}": "jaxpriv: std = -2.0 is outside its range [1e-15, 1e15]",
+    "certify --sensitivity 1 --std 2 --delta 0": "jaxpriv: --delta = 0.0 is outside its range",
     "certify --sensitivity 1 --std 2 --delta 1.5": "delta = 1.5 is outside its range",
     "certify --sensitivity 1 --std 2 --delta nan": "delta = nan is outside its range",
-    "certify --sensitivity 1 --std 2 --scale 3": "scale",
+    "certify --sensitivity 1 --std 2 --scale 3": "jaxpriv: --scale = 3.0 does not go with gaussian noise",
     "certify --sensitivity 1 --std 2 --noise cauchy": "invalid choice",
     "certify --sensitivity 1 --std 2 --dim 0": "dim = 0",
     "certify --sensitivity 1 --std 2 --releases 0": "releases = 0",
     "certify --sensitivity 1 --std 2 --out {file}/below": "Not a directory",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}/batch_size": "/batch_size'",
     "certify --sensitivity 1 --scale 2 --noise laplace --releases 2": "closed form",
     "certify --sensitivity 1 --scale 2 --noise laplace --dim 2": "dim = 2",
     "certify {missing}": "cannot read",
@@ -254,32 +328,32 @@ BAD = {
     "certify {neither}": "[mechanism] table is missing",
     "certify {sgd}": "unknown setting 'batchsize'",
     "certify {sgd} --epochs 2": "not both (--epochs)",
-    "certify --dataset-size 100": "batch_size is missing",
+    "certify --dataset-size 100": "--batch-size is missing",
     "certify --dataset-size 100 --batch-size 10": "epochs is missing",
-    "certify --dataset-size 100 --batch-size 10 --epochs 1": "either noise_multiplier or epsilon",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1": "either --noise-multiplier or epsilon",
     "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --epsilon 1": "not both",
     "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --std 2": "--std does not go with DP-SGD",
     "certify --sensitivity 1 --std 2 --epsilon 1": "--sensitivity does not go with DP-SGD (--epsilon)",
-    "certify --dataset-size 100 --batch-size 101 --epochs 1 --noise-multiplier 1": "batch_size = 101",
+    "certify --dataset-size 100 --batch-size 101 --epochs 1 --noise-multiplier 1": "--batch-size = 101",
     "certify --dataset-size 1e5 --batch-size 10 --epochs 1 --noise-multiplier 1": "invalid int value",
     "certify --dataset-size 100 --batch-size 10 --epochs 0 --noise-multiplier 1": "epochs = 0",
-    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier -1": "noise_multiplier = -1",
+    "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier -1": "--noise-multiplier = -1",
     "certify --dataset-size 100 --batch-size 10 --epochs 1 --epsilon -1": "epsilon = -1",
     "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --delta 2": "delta = 2",
     "certify --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --dim 0": "dim = 0",
-    "sweep": "noise_multiplier is missing",
-    "sweep --noise-multiplier 1": "sampling_rate is missing",
+    "sweep": "--noise-multiplier is missing",
+    "sweep --noise-multiplier 1": "--sampling-rate is missing",
     "sweep --noise-multiplier 1 --sampling-rate 0.1": "steps is missing",
-    "sweep --noise-multiplier 1 --sampling-rate 0.1 --epochs 2": "sampling_rate does not go with epochs",
-    "sweep --noise-multiplier 1:2 --sampling-rate 0.1 --steps 10": "noise_multiplier = '1:2' is not",
-    "sweep --noise-multiplier 0:1:3 --sampling-rate 0.1 --steps 10": "noise_multiplier = 0.0 is outside its range",
-    "sweep --noise-multiplier 1 --sampling-rate 0.1,2 --steps 10": "sampling_rate = 2.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1 --epochs 2": "--sampling-rate does not go with epochs",
+    "sweep --noise-multiplier 1:2 --sampling-rate 0.1 --steps 10": "--noise-multiplier = '1:2' is not",
+    "sweep --noise-multiplier 0:1:3 --sampling-rate 0.1 --steps 10": "--noise-multiplier = 0.0 is outside its range",
+    "sweep --noise-multiplier 1 --sampling-rate 0.1,2 --steps 10": "--sampling-rate = 2.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 1.5": "steps = 1.5 is not a whole number",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 0": "steps = 0.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --delta 0": "delta = 0.0 is outside its range",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --dim 3": "--dim goes with --relaxed",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --relaxed --dim 0": "dim = 0",
-    "sweep --noise-multiplier 1 --dataset-size 100 --batch-size 200 --epochs 1": "batch_size = 200",
+    "sweep --noise-multiplier 1 --dataset-size 100 --batch-size 200 --epochs 1": "--batch-size = 200",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}": "line 1 is not of a sweep",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}/below": "Not a directory",
     "calibrate --sensitivity 1": "exactly one target",
@@ -287,7 +361,21 @@ BAD = {
     "calibrate --sensitivity 1 --epsilon 1 --delta 1e-5 --mu 1": "exactly one target",
     "calibrate --sensitivity 1 --mu -1": "outside its range",
     "calibrate --sensitivity 1 --advantage 1": "both ends",
-    "calibrate --epsilon 1 --delta 1e-5": "sensitivity is missing",
+    "calibrate --epsilon 1 --delta 1e-5": "jaxpriv: --sensitivity is missing",
+    "calibrate --dataset-size 100 --epsilon 1 --delta 1e-5": "jaxpriv: --batch-size is missing",
+    "calibrate --dataset-size 100 --batch-size 10 --epsilon 1 --delta 1e-5": "jaxpriv: --epochs is missing",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1": "exactly one target",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --epsilon 1": "incomplete",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --mu 1 --fpr 0.1 --tpr 0.2": "exactly one target",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --mu -1": "jaxpriv: --mu = -1.0 is outside its range [0, inf)",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --advantage 2": "--advantage = 2.0 is outside its range [0, 1]",
+    "calibrate --dataset-size 100 --batch-size 101 --epochs 1 --mu 1": "--batch-size = 101.0 is outside its range",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 0 --mu 1": "--epochs = 0.0 is outside its range (0, inf)",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --noise-multiplier 1 --mu 1": "unrecognized arguments",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --sensitivity 1 --mu 1": "--sensitivity does not go with DP-SGD",
+    "calibrate --dataset-size 100 --batch-size 10 --epochs 1 --mu 1 --adversary all": "invalid choice",
+    "certify {model}": "threat_model = 'membership'; accepted: 'worst_case', 'relaxed'",
+    "certify {untargeted}": "threat_model goes with epsilon",
 }
 FILES = {
     "table": "[mechanismm]\nstd = 2.0\n",
@@ -298,6 +386,10 @@ FILES = {
     "both": "[mechanism]\nstd = 1.0\n[dp_sgd]\nepochs = 1\n",
     "neither": "[certificate]\ndelta = 1e-5\n",
     "sgd": "[dp_sgd]\nbatchsize = 1\n",
+    "negative": "[mechanism]\nsensitivity = 1.0\nstd = -2.0\n",
+    "model": "[dp_sgd]\ndataset_size = 100\nbatch_size = 10\nepochs = 1\nepsilon = 1\nthreat_model = 'membership'\n",
+    "untargeted": "[dp_sgd]\ndataset_size = 9\nbatch_size = 1\nepochs = 1\nnoise_multiplier = 1\n"
+                  "threat_model = 'worst_case'\n",
     "file": "what = is = this\n",
 }
 

@@ -1,4 +1,4 @@
-"""Membership inference: paper 3's theorem against 40-digit values, a simulated game, its table, and quadrature."""
+"""Membership inference: Leemann et al. 2023's theorem against 40-digit values, a simulated game, its table, and quadrature."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,8 @@ from tests.slips import check_is_red
 GOLDEN = json.loads((Path(__file__).parent / "data" / "gmip.json").read_text())["entries"]
 LEVELS = np.linspace(0.0, 1.0, 20_001)
 EPS = np.array([-0.5, 0.0, 0.3, 1.0])
-# data set: (records, d = K, batch, epochs, C), and the noise of paper 3, Table 5 for 20 levels of mu
+# data set: (records, d = K, batch, epochs, C), and the noise of Leemann et al. 2023, Table 5 for 20
+# levels of mu
 TABLE_4 = {"CIFAR-10": (48_000, 650, 400, 10, 500.0), "Purchase": (54_855, 2580, 795, 3, 2000.0),
            "Adult": (43_000, 1026, 1000, 20, 800.0)}
 TABLE_5 = {
@@ -77,7 +78,7 @@ def test_profile():
 
 
 def check_game():
-    """Paper 3's game with normal gradients: the statistic's threshold test has the power that the theorem says."""
+    """Leemann et al. 2023's game with normal gradients: the statistic's threshold test has the power that the theorem says."""
     d, n, rounds = 12, 7, 60_000
     random = np.random.default_rng(3)
     g = random.normal(size=d)
@@ -167,7 +168,7 @@ def test_average():
 
 
 def test_converges_to_the_gaussian_curve():
-    """Paper 3, Figure 1: K = d; the largest distance of both curves falls as d and n grow."""
+    """Leemann et al. 2023, Figure 1: K = d; the largest distance of both curves falls as d and n grow."""
     alpha = np.linspace(0.001, 0.999, 499)
     gaps = []
     for d, n in ((2, 5), (20, 50), (200, 500), (2000, 5000)):

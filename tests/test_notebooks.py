@@ -11,7 +11,7 @@ nbclient = pytest.importorskip("nbclient")
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FIGURES = {"paper1_figures": range(1, 11), "paper2_figures": range(1, 3)}
+FIGURES = {"kaissis2022_figures": range(1, 11), "kaissis2023_figures": range(1, 3)}
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ import pytest
 from matplotlib.figure import Figure
 
 import jaxpriv
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.report import plots
 from jaxpriv.report.plots import _trade_off
-from jaxpriv.report.table import rounded_down, rounded_up
 
 
 @pytest.mark.parametrize(("curve", "largest"), [(jaxpriv.worst_case.gaussian(2.0), 8.0), (jaxpriv.worst_case.laplace(1.0), 1.0)])

@@ -1,4 +1,6 @@
-"""Target-dependent leakage: the limits of paper 4 against games that are played, linear algebra and refitted models."""
+"""Target-dependent leakage: the limits of Azize and Basu 2025 against games that are played, linear
+algebra and refitted models.
+"""
 
 import jax
 import jax.numpy as jnp

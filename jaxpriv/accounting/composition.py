@@ -223,7 +223,8 @@ def compose(*curves, axis=None):
 
     Gaussian noise, sub-sampled or not, is composed by its privacy-loss transform, at a cost that does not depend on the
     number of equal steps; as soon as another mechanism takes part, all are composed on a lattice of losses. Relaxed Gaussian
-    releases (not sub-sampled, of one dim) go to the adversary of paper 1, Theorem 2, who adds them up; all other relaxed
+    releases (not sub-sampled, of one dim) go to the adversary of Kaissis et al. 2022, Theorem 2,
+    who adds them up; all other relaxed
     steps to one who sees each step's magnitude.
 
     Args:

@@ -33,7 +33,8 @@ def gaussian_limit(curve):
 
         At small epsilon it errs the other way: delta(0) of these is 0.3 to 18% too large. Quote `epsilon_bounds`.
     Raises: ValueError for curves whose steps are not known, and where mu overflows (noise multipliers below 0.04).
-    Source: Dong, Roth, Su, Theorem 3.4; Bu, Dong, Long, Su 2020, Corollary 5.4. Paper 3, Eq. (10) is another limit: that of
+    Source: Dong, Roth, Su 2022, Theorem 3.4; Bu, Dong, Long, Su 2020, Corollary 5.4. Leemann et al.
+        2023, Eq. (10) is another limit: that of
         steps which are symmetrised one by one, with a larger mu; it is no guarantee either.
 
         >>> import jaxpriv

@@ -19,7 +19,7 @@ def mahalanobis(gradients, reference):
 
     Returns: `Float[Array, "candidates"]`, in [0, inf); over n it is the leakage score of `jaxpriv.target`. Its argmax is the
         canary that hurts the model least: a real record.
-    Source: paper 4, Algorithm 3 (ERRATA, section 4: the covariance is centred).
+    Source: Azize and Basu 2025 (AISTATS), Algorithm 3 (with the covariance centred).
 
         >>> import numpy as np
         >>> from jaxpriv.attacks.reference import known
@@ -34,10 +34,11 @@ def mahalanobis(gradients, reference):
 
 
 def easy_medium_hard(scores):
-    """The places of the highest, the median and the lowest score: the three targets of paper 4's experiments.
+    """The places of the highest, the median and the lowest score: the three targets of Azize and Basu 2025's experiments.
 
     Args:
-        scores: `Float[Array, "candidates"]`. Returns: `Int[Array, "3"]`. Source: paper 4, section 6.2.
+        scores: `Float[Array, "candidates"]`. Returns: `Int[Array, "3"]`. Source: Azize and Basu
+        2025 (AISTATS), section 6.2.
 
         >>> import numpy as np
         >>> print(easy_medium_hard(np.array([5.0, 1.0, 3.0])))
@@ -54,7 +55,8 @@ def dirac(dim, norm=1.0, index=0):
         dim: number of parameters. norm: `Float[Array, ""]` in (0, inf): the clipping norm. index: in [0, dim).
 
     Returns: `Float[Array, "dim"]`. Raises: ValueError for values outside their range.
-    Source: Nasr et al. 2023; paper 2, section 5 (the worst case of the relaxed adversary).
+    Source: Nasr et al. 2023; Kaissis et al. 2023 (NeurIPS 36), section 5 (the worst case of the
+    relaxed adversary).
 
         >>> print(dirac(3, 2.0, 1))
         [0. 2. 0.]
@@ -114,7 +116,8 @@ def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm
 
     Returns: (record, `Float[Array, "steps"]`: the objective before each step). The record is the best one seen.
     Raises: ValueError for an unknown objective, steps < 1, or "canife" without clip_norm.
-    Source: Maddock, Sablayrolles, Stock 2022; paper 4, Eq. (26) and section 5.
+    Source: Maddock, Sablayrolles, Stock 2022; Azize and Basu 2025 (AISTATS), Eq. (26) and section
+    5.
 
         >>> import jax.numpy as jnp
         >>> from jaxpriv.attacks.reference import known

@@ -20,7 +20,8 @@ def play(key, release, score, rounds, batch_size=32):
         rounds: number of rounds. batch_size: how many are played at once.
 
     Returns: (scores, member): `Float[Array, "rounds"]`, `Bool[Array, "rounds"]`, as `jaxpriv.auditing` takes them.
-    Raises: ValueError for rounds < 1 and for old-style keys. Source: paper 4, Algorithm 2.
+    Raises: ValueError for rounds < 1 and for old-style keys. Source: Azize and Basu 2025 (AISTATS),
+    Algorithm 2.
 
         >>> import jax
         >>> noisy = lambda key, member: jax.numpy.where(member, 3.0, 0.0) + jax.random.normal(key)
@@ -52,7 +53,8 @@ def crafter(mechanism, draw, size, target):
         draw: (key, count) -> that many records of the law of the data, as such a pytree.
         size: number of records n. target: one record.
 
-    Returns: a `release` for `play`: (key, member) -> output. Source: paper 4, Algorithm 1.
+    Returns: a `release` for `play`: (key, member) -> output. Source: Azize and Basu 2025 (AISTATS),
+    Algorithm 1.
 
         >>> import jax
         >>> draw = lambda key, count: jax.numpy.zeros((count, 2))
@@ -79,7 +81,7 @@ def target_crafter(mechanism, draw, size):
     """The crafter of an average-target game: the target is a record of the data, or another one from their law.
 
     Args: as `crafter`. Returns: a `release` for `play` whose output is (target, output of the mechanism).
-    Source: paper 4, Algorithms 5 and 6.
+    Source: Azize and Basu 2025 (AISTATS), Algorithms 5 and 6.
 
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 3))
@@ -99,7 +101,8 @@ def target_crafter(mechanism, draw, size):
 def fixed_target(key, mechanism, draw, size, target, score, rounds, batch_size=32):
     """The fixed-target membership game: `play` of `crafter`.
 
-    Args: as `crafter` and `play`. Returns: (scores, member). Source: paper 4, Algorithm 2.
+    Args: as `crafter` and `play`. Returns: (scores, member). Source: Azize and Basu 2025 (AISTATS),
+    Algorithm 2.
 
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 100))
@@ -116,7 +119,7 @@ def average_target(key, mechanism, draw, size, score, rounds, batch_size=32):
     """The average-target membership game, a new target in every round: `play` of `target_crafter`.
 
     Args: as `crafter` and `play`, but score: (target, output) -> scalar. Returns: (scores, member).
-    Source: paper 4, Algorithm 6.
+    Source: Azize and Basu 2025 (AISTATS), Algorithm 6.
 
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 100))

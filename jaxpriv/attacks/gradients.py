@@ -18,13 +18,14 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
             or of a plain function).
         examples: a pytree of arrays with a leading axis.
         keep: (path) -> bool, of paths such as "['dense']['kernel']" or "['layers'][2]['bias']": the parameters that count;
-            all unless given. The last layer alone often tells enough (paper 4, section 6).
+            all unless given. The last layer alone often tells enough (Azize and Basu 2025, section
+            6).
         clip_norm: in (0, inf): gradients are scaled by min(1, clip_norm/norm), as training did.
         chunk_size: examples at once.
 
     Returns: columns in the order of the pytree's leaves, as `jax.flatten_util.ravel_pytree` has them.
     Raises: ValueError for examples without a common leading axis, a `keep` that leaves nothing, clip_norm outside its range.
-    Source: paper 3, Algorithm 2 (ERRATA: min, not max).
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 2 (which prints max for min: a slip).
 
         >>> import jax.numpy as jnp
         >>> def loss(parameters, example):
@@ -86,7 +87,7 @@ def clip(gradient, norm):
         gradient: `Float[Array, "... d"]`. norm: `Float[Array, "..."]` in (0, inf).
 
     Returns: the same shape; a vector of zeros stays. Raises: ValueError for a norm outside its range.
-    Source: paper 3, Algorithm 2 (the paper prints max for min: a slip).
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 2 (which prints max for min: a slip).
 
         >>> import numpy as np
         >>> print(clip(np.array([3.0, 4.0]), 1.0), clip(np.array([0.3, 0.4]), 1.0))

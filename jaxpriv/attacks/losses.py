@@ -58,7 +58,8 @@ def offline_lira(confidences, out, same_spread=False):
 
     Returns: `Float[Array, "queries"]`, in [0, inf), never cut off.
     Raises: ValueError for fewer than two models, or shapes that do not match.
-    Source: Carlini et al. 2022, section V-C; paper 2, section 5 (this is the relaxed adversary).
+    Source: Carlini et al. 2022, section V-C; Kaissis et al. 2023 (NeurIPS 36), section 5 (this is
+    the relaxed adversary).
 
         >>> import numpy as np
         >>> print(f"{offline_lira(np.array([3.0]), np.array([[-1.0], [1.0]]))[0]:.4f}")

@@ -155,7 +155,8 @@ def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
 
     Returns: a `Full`, `LowRank` or `Diagonal`.
     Raises: ValueError for fewer than two gradients, non-finite ones, unknown names, or s = 0 where n <= d (C is singular then).
-    Source: paper 3, Algorithm 1, lines 6-7; paper 4, Algorithm 3 (ERRATA, section 4: centred); Ledoit, Wolf 2004;
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 1, lines 6-7; Azize and Basu 2025
+    (AISTATS), Algorithm 3 (with the covariance centred); Ledoit, Wolf 2004;
         Chen, Wiesel, Eldar, Hero 2010.
 
         >>> import numpy as np

@@ -64,7 +64,8 @@ def glir(release, queries, reference, batch_size, noise_std=0.0):
     Returns: `Float[Array, "queries"]`, in [0, inf): e^-score is the p-value, uniform for normal gradients of known law;
         never cut off or tied.
     Raises: ValueError for values outside their range and shapes that do not match.
-    Source: paper 3, Algorithm 1 and Theorem 5.1; ERRATA, section 3.
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 1 and Theorem 5.1, corrected
+    (docs/references.md).
 
         >>> import numpy as np
         >>> from jaxpriv.attacks.reference import known
@@ -88,7 +89,8 @@ def covariance(release, queries, reference, batch_size, noise_std=0.0):
     (g-mean)^T (C + n noise_std^2 I)^-1 (m-mean) - |g-mean|^2/(2n) in the same metric.
 
     Args, errors: as `glir`. Returns: `Float[Array, "queries"]`, any real number; 0 is indifferent.
-    Source: paper 4, Eq. (5) and Algorithm 4; ERRATA, section 4 (the gradient of a batch is (theta_t - theta_t+1)/learning rate).
+    Source: Azize and Basu 2025 (AISTATS), Eq. (5) and Algorithm 4; the gradient of a batch is
+    (theta_t - theta_t+1)/learning rate, printed with the other sign.
 
         >>> import numpy as np
         >>> from jaxpriv.attacks.reference import known
@@ -104,7 +106,7 @@ def scalar_product(release, queries, reference=None):
     (g - mean)^T m; without a reference g^T m. Blind to the covariance.
 
     Args, errors: as `glir`. Returns: `Float[Array, "queries"]`, any real number.
-    Source: Dwork, Smith, Steinke, Ullman, Vadhan 2015; paper 4, section 3.
+    Source: Dwork, Smith, Steinke, Ullman, Vadhan 2015; Azize and Basu 2025 (AISTATS), section 3.
 
         >>> import numpy as np
         >>> print(scalar_product(np.ones(4), np.eye(4)[:2]))
@@ -123,7 +125,8 @@ def bernoulli_likelihood_ratio(release, queries, mean):
             in (0, 1): p, of the law.
 
     Returns: `Float[Array, "queries"]`; -inf where the release rules the query out.
-    Source: paper 4, Eq. (11); Sankararaman, Obozinski, Jordan, Halperin 2009. Exact: of k = n m ones, a member with z = 1
+    Source: Azize and Basu 2025 (AISTATS), Eq. (11); Sankararaman, Obozinski, Jordan, Halperin 2009.
+    Exact: of k = n m ones, a member with z = 1
         leaves k-1 to the n-1 others, and C(n-1, k-1) p^(k-1)/(C(n, k) p^k) = m/p.
 
         >>> import numpy as np
@@ -142,7 +145,8 @@ def folded(release, noise_std):
         release: `Float[Array, "... d"]`, less what all other records contribute. noise_std: in (0, inf).
 
     Returns: `Float[Array, "..."]`. Its law is central or noncentral chi-square: `jaxpriv.relaxed.gaussian`.
-    Raises: ValueError for noise_std outside its range. Source: paper 1, Theorem 1.
+    Raises: ValueError for noise_std outside its range. Source: Kaissis et al. 2022
+    (arXiv:2210.13028), Theorem 1.
 
         >>> import numpy as np
         >>> print(folded(np.array([3.0, 4.0]), 1.0))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from jaxpriv._checks import BELOW_ONE, OPEN_UNIT, UNIT, check_number, check_whole
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.auditing.binomial import beta_quantile, clopper_pearson
 from jaxpriv.stats import norm
 from jaxpriv.worst_case import gaussian
@@ -33,8 +35,7 @@ def separated(scores, member):
 
 
 def check_confidence(confidence):
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence = {confidence} is outside its range (0, 1)")
+    check_number("confidence", confidence, OPEN_UNIT)
 
 
 def _ranks(n, thresholds):
@@ -89,7 +90,7 @@ class Violation:
 class Audit:
     """What the scores prove; every statement holds together with all others with probability `confidence`.
 
-    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`.
+    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`; `print` shows a table.
     """
 
     forward: Points
@@ -98,13 +99,28 @@ class Audit:
     members: int
     others: int
 
+    def __str__(self):
+        """A table of what is proved, in ASCII: lower bounds rounded down, upper limits rounded up."""
+        delta = 1e-5
+        bounds = [("mu (Gaussian differential privacy)", self.mu()), ("epsilon at delta = 0", self.epsilon(0.0)),
+                  (f"epsilon at delta = {delta:g}", self.epsilon(delta)),
+                  (f"epsilon at delta = {delta:g}, if the curve is Gaussian", self.gaussian_epsilon(delta))]
+        rows = [(name, f">= {rounded_down(value)}") for name, value in bounds]
+        for alpha in (1e-3, 1e-2, 1e-1):
+            low, high = self.band(alpha)
+            rows.append((f"attack's TPR at FPR {alpha:g}", f"in [{rounded_down(float(low))}, {rounded_up(float(high))}]"))
+        left, right = (max(map(len, column)) for column in zip(*rows))
+        rule = "-" * (left + 2 + right)
+        return "\n".join([f"Audit of {self.members} members and {self.others} others", rule,
+                          *(f"{name:<{left}}  {value:>{right}}" for name, value in rows), rule,
+                          f"all together with {100 * self.confidence:g}% confidence"])
+
     def epsilon(self, delta):
         """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every test); 0 if nothing is proved.
 
         Raises: ValueError for delta outside its range. Source: Kairouz, Oh, Viswanath 2015.
         """
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta = {delta} is outside its range [0, 1)")
+        check_number("delta", delta, BELOW_ONE)
         best = 0.0
         for points in (self.forward, self.reverse):
             power = points.power_lower - delta
@@ -132,8 +148,7 @@ class Audit:
         Far above `epsilon` for small delta, where counts alone prove little. Raises: ValueError for delta outside (0, 1).
         Source: Nasr et al. 2023.
         """
-        if not 0 < delta < 1:
-            raise ValueError(f"delta = {delta} is outside its range (0, 1)")
+        check_number("delta", delta, OPEN_UNIT)
         mu = self.mu()
         return float(gaussian(mu).epsilon_bounds(delta)[0]) if mu > 0 else 0.0
 
@@ -165,9 +180,8 @@ class Audit:
         Returns: two `Float[numpy.ndarray, "..."]`: steps through the points, which hold everywhere since power only rises.
         Raises: ValueError for alpha outside its range.
         """
+        check_number("alpha", alpha, UNIT)
         alpha = np.asarray(alpha, np.float64)
-        if not np.all((alpha >= 0) & (alpha <= 1)):
-            raise ValueError(f"alpha = {alpha} is outside its range [0, 1]")
         points = self.forward
         order = np.argsort(points.alpha_upper)
         lower = np.maximum.accumulate(np.append(0.0, points.power_lower[order]))
@@ -201,8 +215,7 @@ def audit(scores, member, confidence=0.95, thresholds=32):
         (False, True)
     """
     check_confidence(confidence)
-    if thresholds < 2:
-        raise ValueError(f"thresholds = {thresholds} is outside its range [2, inf)")
+    check_whole("thresholds", thresholds, least=2)
     present, absent = separated(scores, member)
     miss = (1 - confidence) / 2
     forward = _points(absent, present, miss, thresholds)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxpriv._checks import BELOW_ONE, check_number
 from jaxpriv.auditing.errors import check_confidence, separated
 
 _HALVINGS = 50
@@ -48,8 +49,7 @@ def one_run(scores, member, delta=0.0, guesses=None, confidence=0.95):
         (100, 0.9, True)
     """
     check_confidence(confidence)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta = {delta} is outside its range [0, 1)")
+    check_number("delta", delta, BELOW_ONE)
     separated(scores, member)
     scores, member = np.asarray(scores, np.float64), np.asarray(member).astype(bool)
     m = len(scores)

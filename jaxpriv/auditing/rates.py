@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxpriv._checks import OPEN_UNIT, check_number
 from jaxpriv.auditing.binomial import beta_cdf, clopper_pearson
 from jaxpriv.auditing.errors import check_confidence, separated
 
@@ -38,8 +39,7 @@ def tpr_at_fpr(scores, member, fpr=1e-3, confidence=0.95):
         (True, True, False)
     """
     check_confidence(confidence)
-    if not 0 < fpr < 1:
-        raise ValueError(f"fpr = {fpr} is outside its range (0, 1)")
+    check_number("fpr", fpr, OPEN_UNIT)
     present, absent = separated(scores, member)
     n, each = len(absent), (1 - confidence) / 4
     sure = _last_rank(lambda rank: beta_cdf(fpr, rank, n + 1 - rank) >= 1 - each, n)

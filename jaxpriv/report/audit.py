@@ -1,12 +1,15 @@
 """What saved scores of an attack prove, beside what was claimed: numbers, a table, and a picture."""
 
 import csv
+import io
+import re
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from jaxpriv import auditing, worst_case
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.report.config import dp_sgd_from, mechanism_from, read_toml
 
 _FPRS = (1e-3, 1e-2, 1e-1)
@@ -16,10 +19,13 @@ _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 def read_scores(path):
     """(scores, member) from an .npz with arrays `score` and `member`, or a .csv with columns of these names.
 
+    In a .csv small and capital letters are the same, columns are separated by commas, semicolons or tabs, other columns are
+    left out, and numbers have a decimal point.
+
     Raises: ValueError naming file, line and value; OSError where the file cannot be read.
     """
     path = Path(path)
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         if path.exists() and not zipfile.is_zipfile(path):
             raise ValueError(f"{path} is not an .npz file")
         with np.load(path) as arrays:
@@ -27,27 +33,52 @@ def read_scores(path):
             if missing:
                 raise ValueError(f"{path} has no array {missing[0]!r}, but {', '.join(arrays.files) or 'none'}")
             return arrays["score"], arrays["member"]
-    if path.suffix == ".csv":
-        with open(path, newline="") as file:
-            return _from_rows(path, csv.DictReader(file))
+    if path.suffix.lower() == ".csv":
+        try:
+            text = path.read_bytes().decode("utf-8-sig")  # spreadsheets write a byte order mark
+            return _from_text(path, text)
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from None
+        except csv.Error as error:
+            raise ValueError(f"{path} is not a CSV file: {error}") from None
     raise ValueError(f"{path} is neither .npz nor .csv")
 
 
-def _from_rows(path, rows):
-    missing = [name for name in ("score", "member") if name not in (rows.fieldnames or ())]
-    if missing:
-        raise ValueError(f"{path} has no column {missing[0]!r}, but {', '.join(rows.fieldnames or ()) or 'none'}")
+def _from_text(path, text):
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    between = max(",;\t", key=header.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=between)
+    names = [name.strip().lower() for name in next((row for row in rows if any(map(str.strip, row))), [])]
+    for name in ("score", "member"):
+        if name not in names:
+            raise ValueError(f"{path} has no column {name!r}, but {', '.join(filter(None, names)) or 'none'}; "
+                             "expected a first line score,member")
+        if names.count(name) > 1:
+            raise ValueError(f"{path} has {names.count(name)} columns {name!r}")
+    places = {name: names.index(name) for name in ("score", "member")}
     scores, member = [], []
     for row in rows:
-        try:
-            scores.append(float(row["score"]))
-        except (TypeError, ValueError):
-            raise ValueError(f"{path}, line {rows.line_num}: score = {row['score']!r} is not a number") from None
-        truth = _TRUTH.get(str(row["member"]).strip().lower())
+        if not any(map(str.strip, row)):
+            continue
+        where = f"{path}, line {rows.line_num}"
+        if len(row) != len(names):
+            comma = "; numbers need a decimal point, as 0.5" if between == "," and len(row) > len(names) else ""
+            raise ValueError(f"{where}: {len(row)} values for {len(names)} columns{comma}")
+        cells = {name: row[place].strip() for name, place in places.items()}
+        scores.append(_score(where, cells["score"]))
+        truth = _TRUTH.get(cells["member"].lower())
         if truth is None:
-            raise ValueError(f"{path}, line {rows.line_num}: member = {row['member']!r}; accepted: {', '.join(_TRUTH)}")
+            raise ValueError(f"{where}: member = {cells['member']!r}; accepted: {', '.join(_TRUTH)}")
         member.append(truth)
     return np.array(scores), np.array(member, bool)
+
+
+def _score(where, cell):
+    try:
+        return float(cell)
+    except ValueError:
+        comma = "; expected a decimal point, as 0.5" if re.fullmatch(r"[-+]?[\d.]*,\d+([eE][-+]?\d+)?", cell) else ""
+        raise ValueError(f"{where}: score = {cell!r} is not a number{comma}") from None
 
 
 def claims_from(path=None, mu=None, epsilon=None, delta=None):
@@ -86,27 +117,18 @@ def audit_report(scores, member, claims=(), delta=1e-5, confidence=0.95):
 
 
 def render_audit(report):
-    """The report as something `rich` prints."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+    """The `Sheet` of an audit report."""
+    from jaxpriv.report.terminal import Sheet
 
-    from jaxpriv.report.table import rounded_down, rounded_up
-
-    sure = f"{report['confidence']:.0%}"
-    rows = Table(title=f"Privacy audit of {report['members']} members and {report['non_members']} others", title_justify="left")
-    rows.add_column("quantity")
-    rows.add_column("estimate", justify="right")
-    rows.add_column(f"with {sure} confidence", justify="right")
-    rows.add_row("AUC", f"{report['auc']:.4f}", "")
-    rows.add_row("advantage", f"{report['advantage']:.4f}", "")
+    sure = f"{100 * report['confidence']:.6g}%"
+    rows = [["AUC", f"{report['auc']:.4f}", ""], ["advantage", f"{report['advantage']:.4f}", ""]]
     for fpr, rate in report["tpr_at_fpr"].items():
         limits = f"[{rate['lower']:.4f}, {rate['upper']:.4f}]" if rate["resolved"] else f"≤ {rate['upper']:.4f}; too few scores"
-        rows.add_row(f"TPR at FPR {fpr}", f"{rate['estimate']:.4f}", Text(limits))
-    rows.add_row(f"ε at δ={report['delta']:g}", "", f"≥ {rounded_down(report['epsilon_lower'])}")
-    rows.add_row("μ (GDP)", "", f"≥ {rounded_down(report['mu_lower'])}")
+        rows.append([f"TPR at FPR {fpr}", f"{rate['estimate']:.4f}", limits])
+    rows.append([f"ε at δ={report['delta']:g}", "", f"≥ {rounded_down(report['epsilon_lower'])}"])
+    rows.append(["μ (GDP)", "", f"≥ {rounded_down(report['mu_lower'])}"])
     gaussian = rounded_down(report["gaussian_epsilon_lower"])
-    rows.add_row(f"ε at δ={report['delta']:g} if the curve is Gaussian", "", f"≥ {gaussian}")
+    rows.append([f"ε at δ={report['delta']:g} if the curve is Gaussian", "", f"≥ {gaussian}"])
     lines = []
     for claim in report["claims"]:
         said = "VIOLATED" if claim["violated"] else "not refuted"
@@ -115,4 +137,5 @@ def render_audit(report):
         lines.append(f"{claim['claim']}: {said}{test if claim['violated'] else ''}.")
     lines.append(f"All lower bounds and verdicts hold together with {sure} confidence; each TPR interval on its own. "
                  "An attack that finds nothing proves no privacy.")
-    return Group(rows, *map(Text, lines))
+    title = f"Privacy audit of {report['members']} members and {report['non_members']} others"
+    return Sheet(title, ["quantity", "estimate", f"with {sure} confidence"], rows, lines)

@@ -8,8 +8,11 @@ import numpy as np
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import OPEN_UNIT, POSITIVE, check_number
+from jaxpriv._rounding import rounded_up
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
+VACUOUS = 10.0  # an epsilon above which differential privacy promises next to nothing: odds may change by e^10
+_EQUAL = 1e-4  # relative: what is not seen in the digits of a table
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,8 @@ def certify(mechanism, delta=1e-5, run=directly):
         run: how to evaluate a list of (function, *arguments); the command line keeps compiled programs on disk.
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption",
-        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}]}; epsilon, gdp_mu, advantage
-        and tpr_at_fpr are upper bounds.
+        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon,
+        gdp_mu, advantage and tpr_at_fpr are upper bounds.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
@@ -119,7 +122,38 @@ def certify(mechanism, delta=1e-5, run=directly):
         "adjacency": mechanism.adjacency,
         "sampling": mechanism.sampling,
         "adversaries": rows,
+        "notes": notes_of(rows, delta),
     }
+
+
+def notes_of(rows, delta):
+    """Sentences for the rows of a certificate: which gain nothing over the worst case, and whether that is vacuous."""
+    worst, *others = rows
+    notes = [f"{row['adversary']} gains nothing over the worst case here: its numbers are no smaller."
+             for row in others if all(_no_smaller(a, b) for a, b in zip(_numbers(row), _numbers(worst), strict=True))]
+    return notes + vacuous(worst["epsilon"], delta)
+
+
+def vacuous(epsilon, delta, target=None):
+    """[a sentence] where the worst case's epsilon is above `VACUOUS`, or None for none at all; `target`: its threat model."""
+    if epsilon is not None and epsilon <= VACUOUS:
+        return []
+    found = "no epsilon is certified" if epsilon is None else f"epsilon = {rounded_up(epsilon)} is above {VACUOUS:g}"
+    cause = "The worst case is vacuous here" if target is None else f"The {target} target leaves the worst case vacuous"
+    return [f"{cause}: {found} at delta = {delta:g}, which promises next to nothing as differential privacy."]
+
+
+def gains_nothing(target):
+    """The sentence for a target in a weaker threat model that the worst case meets as well."""
+    return f"The {target} target gains nothing over the worst case here: the worst case meets it, too."
+
+
+def _no_smaller(value, worst):
+    return value is None or (worst is not None and value >= worst * (1 - _EQUAL))
+
+
+def _numbers(row):
+    return [row["epsilon"], row["advantage"], *row["tpr_at_fpr"].values()]
 
 
 def epsilon_bounds(curve, delta):

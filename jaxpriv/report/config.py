@@ -1,11 +1,12 @@
 """A mechanism from a TOML file or from flags: every unknown or missing key is one clear error."""
 
+from jaxpriv._checks import SCALE, check_number
 from jaxpriv.report.certificate import Mechanism
 from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.toml import toml_content
 
 _KEYS = {"noise", "sensitivity", "std", "scale", "releases", "dim"}
-_DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon", "dim"}
+_DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon", "threat_model", "dim"}
 
 
 def mechanism_from(settings):
@@ -21,6 +22,8 @@ def mechanism_from(settings):
         raise ValueError(f"{other} = {settings[other]} does not go with {noise} noise; give {wanted}")
     _refuse_missing(settings, ("sensitivity", wanted))
     sensitivities, scales = (_numbers(key, settings[key]) for key in ("sensitivity", wanted))
+    check_number("sensitivity", sensitivities, SCALE)  # under the name that was given; a `Mechanism` has others
+    check_number(wanted, scales, SCALE)
     releases = settings.get("releases")
     if releases is not None and (isinstance(releases, bool) or not isinstance(releases, int) or releases < 1):
         raise ValueError(f"releases = {releases!r} is outside its range 1, 2, 3, ...")
@@ -32,18 +35,29 @@ def mechanism_from(settings):
 
 
 def dp_sgd_from(settings, delta):
-    """A `DpSgd` from {"dataset_size", "batch_size", "epochs", "noise_multiplier" or "epsilon", "dim"}.
+    """A `DpSgd` from {"dataset_size", "batch_size", "epochs", "noise_multiplier" or "epsilon", "threat_model", "dim"}.
 
-    `epsilon` stands for the noise that meets (epsilon, delta). Raises ValueError naming the key.
+    `epsilon` stands for the noise that meets (epsilon, delta) in a threat model, "worst_case" or
+    "relaxed". Raises ValueError naming the key.
     """
     _refuse_unknown(settings, _DP_SGD_KEYS)
     _refuse_missing(settings, ("dataset_size", "batch_size", "epochs"))
     if ("noise_multiplier" in settings) == ("epsilon" in settings):
         raise ValueError("DP-SGD needs either noise_multiplier or epsilon" + (", not both" * ("epsilon" in settings)))
-    numbers = {key: _number(key, value) for key, value in settings.items()}
+    numbers = {key: _number(key, value) for key, value in settings.items() if key != "threat_model"}
     if "epsilon" in numbers:
-        return DpSgd.calibrated(numbers.pop("epsilon"), delta, **numbers)
+        return DpSgd.calibrated(delta=delta, threat_model=threat_model_of(settings.get("threat_model", "worst_case")), **numbers)
+    if "threat_model" in settings:
+        raise ValueError("threat_model goes with epsilon: it says whom the target is meant for")
     return DpSgd(**numbers)
+
+
+def threat_model_of(text):
+    """"worst_case" or "relaxed", also as `--adversary` spells them."""
+    found = str(text).replace("-", "_")
+    if found not in ("worst_case", "relaxed"):
+        raise ValueError(f"threat_model = {text!r}; accepted: 'worst_case', 'relaxed'")
+    return found
 
 
 def _refuse_unknown(settings, accepted):

@@ -4,8 +4,8 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv._checks import POSITIVE, check_number
-from jaxpriv.report.table import rounded_up
+from jaxpriv._checks import POSITIVE, SCALE, check_number
+from jaxpriv._rounding import rounded_up
 from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy, make_plan, steps_of
 
 _STAGES = 8
@@ -19,7 +19,7 @@ class DpSgd(PoissonSampled):
         dataset_size: number of records, in 1, 2, 3, ...
         batch_size: expected number of records in a batch; in (0, dataset_size].
         epochs: passes over the data, in (0, inf): ceil(epochs dataset_size/batch_size) steps.
-        noise_multiplier: noise standard deviation over the clipping norm; in (0, inf).
+        noise_multiplier: noise standard deviation over the clipping norm; in [1e-15, 1e15].
         dim: dimension of the gradient, in 1, 2, 3, ...; matters to the relaxed adversary, whose best case is 1.
     """
 
@@ -31,7 +31,7 @@ class DpSgd(PoissonSampled):
 
     def __post_init__(self):
         for name in ("dataset_size", "batch_size", "epochs", "noise_multiplier"):
-            check_number(name, getattr(self, name), POSITIVE)
+            check_number(name, getattr(self, name), SCALE if name == "noise_multiplier" else POSITIVE)
         for name in ("dataset_size", "dim"):
             value = getattr(self, name)
             if not (value >= 1 and float(value).is_integer()):
@@ -40,11 +40,15 @@ class DpSgd(PoissonSampled):
             raise ValueError(f"batch_size = {self.batch_size} is outside its range (0, dataset_size = {self.dataset_size}]")
 
     @classmethod
-    def calibrated(cls, epsilon, delta, **settings):
-        """The DP-SGD of these settings whose noise just meets (epsilon, delta) against the worst case."""
+    def calibrated(cls, epsilon=None, delta=1e-5, *, mu=None, advantage=None, fpr=None, tpr=None,
+                   threat_model="worst_case", **settings):
+        """The DP-SGD of these settings whose noise just meets one target, as `jaxpriv.training.Privacy` takes it.
+
+        Raises: ValueError for values outside their range and targets out of reach.
+        """
         unit = cls(noise_multiplier=1.0, **settings)
-        plan = make_plan(Privacy(epsilon=epsilon, delta=delta), int(unit.dataset_size), int(unit.dim),
-                         batch_size=unit.batch_size, steps=unit.steps)
+        privacy = Privacy(epsilon, delta, mu, advantage, fpr, tpr, threat_model)
+        plan = make_plan(privacy, int(unit.dataset_size), int(unit.dim), batch_size=unit.batch_size, steps=unit.steps)
         return replace(unit, noise_multiplier=plan.noise_multipliers[0])
 
     @property

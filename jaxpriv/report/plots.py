@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from jaxpriv import auditing
+from jaxpriv._rounding import rounded_up
 from jaxpriv.report.certificate import directly, epsilon_bounds
-from jaxpriv.report.table import rounded_up
 
 try:
     from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import jax
@@ -9,9 +10,10 @@ import numpy as np
 import optax
 
 from jaxpriv import datasets
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.accounting.certified import CertifiedProfile
-from jaxpriv.report.table import rounded_down, rounded_up
-from jaxpriv.report.training import certify_training
+from jaxpriv.report.certificate import vacuous
+from jaxpriv.report.training import certify_training, target_notes
 from jaxpriv.training.ledger import spent
 from jaxpriv.training.models import make_model
 from jaxpriv.training.plan import Privacy
@@ -109,10 +111,13 @@ class Job:
         """What the run would spend, in words and numbers."""
         plan, profile = self.plan, CertifiedProfile(self.plan.curve())
         low, high = profile.epsilon(plan.delta)
+        epsilon = high if math.isfinite(high) else None
+        notes = target_notes(plan, self.privacy, epsilon) or vacuous(epsilon, plan.delta)
         return {"mechanism": plan.describe(), "target": str(self.privacy),
                 "worst case": f"epsilon in [{rounded_down(low, 6)}, {rounded_up(high, 6)}] at delta = {plan.delta:g}",
                 "advantage": f"<= {rounded_up(profile.advantage())}",
-                "noise": f"{burial(plan):.3g} of the longest possible sum of all clipped gradients"}
+                "noise": f"{burial(plan):.3g} of the longest possible sum of all clipped gradients",
+                **({"note": " ".join(notes)} if notes else {})}
 
     def evaluate(self, model):
         logits = _logits(model, self.data.test_x)

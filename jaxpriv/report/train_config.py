@@ -53,6 +53,8 @@ def checked(content, path):
             if name not in given and default is REQUIRED:
                 raise ValueError(f"{path}: {name} is missing in [{table}]")
             value = given.get(name, default)
+            if name == "threat_model" and isinstance(value, str):
+                value = value.replace("-", "_")  # as `calibrate --adversary` spells it
             if name in given:
                 _check(path, table, name, kind, value)
             config[table][name] = value

@@ -1,6 +1,7 @@
 """The certificate of a training: every threat model beside the worst case, what an audit measured, in JSON and as a page."""
 
 import base64
+import dataclasses
 import html
 import io
 import json
@@ -13,12 +14,14 @@ import numpy as np
 
 from jaxpriv import auditing
 from jaxpriv._checks import OPEN_UNIT, check_number
+from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.attacks.gradients import taken_apart
-from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
+from jaxpriv.report.certificate import FALSE_POSITIVE_RATES, gains_nothing, notes_of, vacuous
 from jaxpriv.report.plots import draw_training
-from jaxpriv.report.table import READING, rounded_down, rounded_up
-from jaxpriv.training.plan import ASSUMPTIONS
+from jaxpriv.report.table import READING, render
+from jaxpriv.report.terminal import Line
+from jaxpriv.training.plan import ASSUMPTIONS, holds
 
 _PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}  # the relaxed curve takes a second for each evaluation
 _NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
@@ -102,10 +105,30 @@ def training_certificate(trained, audit, settings):
         "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta, "target": str(trained.privacy),
         "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
         "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
+        "notes": _notes(rows, plan, trained.privacy),
         "held_out": trained.history[-1] if trained.history else {},
         "assumptions": [*([] if trained.private else [NOT_PRIVATE]), *FURTHER], "settings": settings,
     }
     return certificate, profiles
+
+
+def _notes(rows, plan, privacy):
+    """Those on the rows, and on the target, which say the same at times: then once."""
+    notes = target_notes(plan, privacy, rows[0]["epsilon"])
+    said = any("vacuous" in note for note in notes)
+    return notes + [note for note in notes_of(rows, plan.delta) if not (said and "vacuous" in note)]
+
+
+def target_notes(plan, privacy, epsilon):
+    """What a target in a weaker threat model has to be told: that it gains nothing, or what it leaves of the worst case.
+
+    Args: epsilon: the worst case's at plan.delta, an upper bound, or None.
+    """
+    if privacy.threat_model == "worst_case":
+        return []
+    name = _NAMES[privacy.threat_model]
+    met = holds(plan, dataclasses.replace(privacy, threat_model="worst_case"))
+    return [gains_nothing(name)] * met + vacuous(epsilon, plan.delta, name)
 
 
 def _numbers(profile, mu, delta):
@@ -163,6 +186,7 @@ def page(certificate, picture):
         ("Target", certificate["target"]),
         ("Ledger", f"{certificate['steps_counted']} steps counted, {certificate['steps_run']} run"),
         ("Held-out records", _told(certificate["held_out"])), ("Audit", audit_sentence(audit, certificate))))
+    notes = "".join(f"<p>Note: {html.escape(text)}</p>" for text in certificate.get("notes", ()))
     assumed = "".join(f"<li><b>{row['adversary']}</b>: {html.escape(row['assumption'])}</li>" for row in rows)
     further = "".join(f"<li>{html.escape(text)}</li>" for text in certificate["assumptions"])
     settings = html.escape(json.dumps(certificate["settings"], indent=2))
@@ -173,6 +197,7 @@ def page(certificate, picture):
 <p class="lead">This training is (ε, δ)-differentially private with ε ≤ {_number(rows[0]['epsilon'])} at δ = {delta}, for adding
 or removing one record.</p>{warning}
 <table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
+{notes}
 <p class="small">{READING} α is the type I error (false positive rate), β the type II error.</p>
 <img alt="trade-off curves, privacy profiles and epsilon over the steps" src="data:image/png;base64,{picture}">
 <h2>What was run</h2><dl>{facts}</dl>
@@ -211,12 +236,9 @@ def _told(numbers):
 def render_training(certificate):
     """The certificate as something `rich` prints."""
     from rich.console import Group
-    from rich.text import Text
-
-    from jaxpriv.report.table import render
 
     rows = [{**row, "epsilon": math.inf if row["epsilon"] is None else row["epsilon"]} for row in certificate["adversaries"]]
-    warning = [] if certificate["private"] else [Text(NOT_PRIVATE, style="bold red")]
+    warning = [] if certificate["private"] else [Line(NOT_PRIVATE, "bold red")]
     table = render({**certificate, "adversaries": rows})
-    return Group(*warning, table, Text(f"Held-out records: {_told(certificate['held_out'])}."),
-                 Text(f"Audit: {audit_sentence(certificate['audit'], certificate)}."))
+    return Group(*warning, table, Line(f"Held-out records: {_told(certificate['held_out'])}."),
+                 Line(f"Audit: {audit_sentence(certificate['audit'], certificate)}."))

@@ -61,7 +61,7 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     },
     shapes={"c": NONNEGATIVE},
     start=lambda c: -c,
-    source="closed form (paper 2, Theorem 1).",
+    source="closed form (Kaissis et al. 2023, Theorem 1).",
     example=Example(2.0, (1.0,), "-1.566", "0.2088", "-0.2342", "0.7912", "-1.566", "0.2088", "0.6358",
                     "1.82", "0.0001234", "10.43"),
 )

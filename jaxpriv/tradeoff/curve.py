@@ -36,7 +36,8 @@ class Curve:
     def __call__(self, alpha):
         """Type II error beta = f(alpha) of the best test at type I error alpha in [0, 1]; decreasing and convex.
 
-        Source: paper 2, Definition 2; paper 1, Theorem 1 (as ROC curve 1 - f).
+        Source: Kaissis et al. 2023 (NeurIPS 36), Definition 2; Kaissis et al. 2022
+        (arXiv:2210.13028), Theorem 1 (as ROC curve 1 - f).
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0)(0.05):.4f}")
@@ -85,7 +86,8 @@ class Curve:
         """Privacy profile: the smallest delta for which f supports (epsilon, delta), at any real epsilon.
 
         delta = sup_alpha (1 - f(alpha) - e^epsilon alpha), the conjugate of f, from the threshold with likelihood ratio
-        e^epsilon and without cancellation. Source: Dong, Roth, Su, Proposition 2.13; paper 1, Section 4.5.
+        e^epsilon and without cancellation. Source: Dong, Roth, Su 2022, Proposition 2.13; Kaissis
+        et al. 2022 (arXiv:2210.13028), Section 4.5.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).delta(1.0):.4f}")
@@ -129,7 +131,8 @@ class Curve:
         Guarantee: an upper bound (mu-GDP holds). Exact for every curve from Gaussian noise: there it is the limit
         alpha -> 0, where the relaxed adversary catches up with the full one. For losses that are bounded (Laplace) a
         certified search, tight to about 1e-9; for compositions with such steps the root of the sum of the squares of all
-        steps' mu, which is not the smallest. Source: Dong, Roth, Su, Definition 2.6, Corollary 3.3.
+        steps' mu, which is not the smallest. Source: Dong, Roth, Su 2022, Definition 2.6, Corollary
+        3.3.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.relaxed.gaussian(0.5, dim=30).gdp_mu():.4f}")
@@ -156,7 +159,7 @@ class Curve:
         """The convexified symmetrisation min(f, f^-1)**: what holds whichever hypothesis the adversary calls the null.
 
         Its profile is the larger of the two directions' profiles, its curve straight (slope -1) around the diagonal.
-        Source: Dong, Roth, Su, Appendix E; paper 2, Definition 3.
+        Source: Dong, Roth, Su 2022, Appendix E; Kaissis et al. 2023 (NeurIPS 36), Definition 3.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.relaxed.laplace(1.0).symmetric().epsilon(0.0):.4f}")
@@ -174,7 +177,8 @@ class Curve:
         both. "replace_one": this curve is that of one record in the place of another (twice the sensitivity of one added);
         the result min(f_p, f_p^-1)** holds whichever of both is worse, and composes as the one pair that it is, for samples
         of fixed size without replacement and, as a bound that is not attained, for Poisson sampling.
-        Source: paper 2, Lemma 9; Dong, Roth, Su, Theorem 4.2; Balle, Barthe, Gaboardi 2018, Theorems 2, 9.
+        Source: Kaissis et al. 2023 (NeurIPS 36), Lemma 9; Dong, Roth, Su 2022, Theorem 4.2; Balle,
+        Barthe, Gaboardi 2018, Theorems 2, 9.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).subsample(0.1).advantage():.4f}")
@@ -192,7 +196,8 @@ class Curve:
 
         Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's noncentrality n times its own.
         Sub-sampled Gaussian noise by its privacy-loss transform, at a cost that does not depend on n; all other curves on a
-        lattice of losses: see `jaxpriv.compose`. Source: Dong, Roth, Su, Corollary 3.3; paper 1, Theorem 2.
+        lattice of losses: see `jaxpriv.compose`. Source: Dong, Roth, Su 2022, Corollary 3.3;
+        Kaissis et al. 2022 (arXiv:2210.13028), Theorem 2.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")

@@ -17,7 +17,8 @@ def mixture(curves, weights):
         weights: `Float[Array, "... members"]`, >= 0, summing to 1 along the last axis (to 1e-6).
 
     Raises: ValueError for weights that are negative or do not sum to one, or an empty or unequal sequence.
-    Source: paper 3, Definition 4.1 and its convex conjugate (ERRATA, section 3): delta(eps) = E[delta_x(eps)].
+    Source: Leemann et al. 2023 (arXiv:2306.07273), Definition 4.1 and its convex conjugate
+    (docs/references.md): delta(eps) = E[delta_x(eps)].
 
         >>> import jaxpriv
         >>> pair = [jaxpriv.worst_case.gaussian(1.0), jaxpriv.worst_case.gaussian(2.0)]

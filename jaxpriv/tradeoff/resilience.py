@@ -29,7 +29,8 @@ def detection_resilience(curve, reference):
         curve, reference: `Curve`s, single or batches of broadcastable shape.
 
     Returns: `Resilience(holds, gap, alpha)`, arrays of the batch shape; NaN parameters give holds = False and gap = NaN.
-    Source: paper 2, Definition 3 (f-DR); for the reference of a mechanism take `symmetric()` curves on both sides.
+    Source: Kaissis et al. 2023 (NeurIPS 36), Definition 3 (f-DR); for the reference of a mechanism
+    take `symmetric()` curves on both sides.
 
         >>> import jaxpriv
         >>> relaxed, worst = jaxpriv.relaxed.gaussian(1.0).symmetric(), jaxpriv.worst_case.gaussian(1.0)

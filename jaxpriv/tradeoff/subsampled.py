@@ -120,7 +120,7 @@ def sampled_loss(loss, rate):
 
 @pytree
 class Subsampled(Pair):
-    """P against (1-p) P + p Q: the record takes part with probability p = rate (Lemma 9 of paper 2).
+    """P against (1-p) P + p Q: the record takes part with probability p = rate (Kaissis et al. 2023, Lemma 9).
 
         forward  f_p = p f + (1-p) Id,   delta_p(eps) = p delta(eps'),   e^eps' = 1 + (e^eps - 1)/p
         reverse  delta_p(eps) = (1 - (1-p) e^eps) delta(eps_r),   e^eps_r = p e^eps/(1 - (1-p) e^eps),

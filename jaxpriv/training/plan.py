@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import membership, relaxed, worst_case
-from jaxpriv._checks import OPEN_UNIT, POSITIVE, SCALE, check_number, check_whole
+from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
 from jaxpriv.accounting import compose
 from jaxpriv.accounting.calibrate import calibrate, target_of
 
@@ -75,9 +75,7 @@ class Privacy:
         if given not in (["epsilon"], ["mu"], ["advantage"], ["fpr", "tpr"]):
             raise ValueError(f"give one target: epsilon, mu, advantage, or fpr and tpr; got {', '.join(given) or 'none'}")
         for name in given:
-            high = math.inf if name in ("epsilon", "mu") else 1.0
-            if not 0 <= getattr(self, name) <= high or math.isinf(getattr(self, name)):
-                raise ValueError(f"{name} = {getattr(self, name)} is outside its range [0, {'inf)' if high > 1 else '1]'}")
+            check_number(name, getattr(self, name), NONNEGATIVE if name in ("epsilon", "mu") else UNIT)
 
     @property
     def target(self):
@@ -118,7 +116,7 @@ class Plan(PoissonSampled):
         check_number("batch_size", self.batch_size, POSITIVE)
         if self.batch_size > self.dataset_size:
             raise ValueError(f"batch_size = {self.batch_size:g} is outside its range (0, dataset_size = {self.dataset_size}]")
-        check_number("noise_multipliers", np.asarray(self.noise_multipliers, float), SCALE)
+        check_number("noise_multipliers", self.noise_multipliers, SCALE)
         if len(set(self.noise_multipliers)) > _KINDS:
             raise ValueError(f"noise_multipliers has {len(set(self.noise_multipliers))} different values; accepted: at most "
                              f"{_KINDS}, each for several steps")

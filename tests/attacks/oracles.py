@@ -1,4 +1,4 @@
-"""GLiR and the covariance score by NumPy and SciPy alone, from the formulas of ERRATA, section 3 and 4."""
+"""GLiR and the covariance score by NumPy and SciPy alone, from the formulas as docs/references.md corrects them."""
 
 import numpy as np
 import scipy.stats

@@ -1,4 +1,4 @@
-"""Games: their bookkeeping, and paper 4's figures played at full size."""
+"""Games: their bookkeeping, and Azize and Basu 2025's figures played at full size."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 from jaxpriv import attacks, target
 from jaxpriv.attacks import games, reference
 
-D, N, ROUNDS = 5000, 1000, 1000  # paper 4, section 6.1
+D, N, ROUNDS = 5000, 1000, 1000  # Azize and Basu 2025, section 6.1
 MISS = 1e-3
 
 
@@ -128,7 +128,7 @@ REFERENCES = (1000, 50, 10)
 
 @pytest.fixture(scope="module")
 def figures():
-    """Figures 2, 5 and 6 of paper 4 in one game: a record is its own copy for every target and mechanism.
+    """Figures 2, 5 and 6 of Azize and Basu 2025 in one game: a record is its own copy for every target and mechanism.
 
     {name: scores}, member, and the targets' leakage scores.
     """

@@ -95,7 +95,7 @@ def test_power_meets_the_theorem():
 
 
 def check_covariance_power(rounds=4000):
-    """Its scores are normal with mean +-m*/2 and variance m* (paper 4, Theorem 3.1)."""
+    """Its scores are normal with mean +-m*/2 and variance m* (Azize and Basu 2025, Theorem 3.1)."""
     d, n = 300, 60
     random = np.random.default_rng(0)
     spread = np.geomspace(0.3, 3, d)
@@ -144,7 +144,7 @@ def test_bernoulli_likelihood_ratio():
 
 
 def check_folded():
-    """Paper 1's games: the relaxed adversary reaches its curve in one dimension and in fifty (Figures 8 and 10)."""
+    """Kaissis et al. 2022's games: the relaxed adversary reaches its curve in one dimension and in fifty (Figures 8 and 10)."""
     for d, releases, std in ((1, 70, 6.0), (50, 50, 3.5)):
         shift = jnp.zeros(d).at[0].set(1.0)
 

@@ -32,7 +32,7 @@ def floored_glir(release, queries, law, batch_size, noise_std=0.0, true=attacks.
 
 
 def uncentred(gradients, form="auto", shrinkage="ledoit_wolf", true=reference.estimate):
-    """The second moment for the covariance, as paper 4 prints it."""
+    """The second moment for the covariance, as Azize and Basu 2025 prints it."""
     law = true(gradients, form, shrinkage)
     both = np.concatenate([gradients, -gradients])
     return law._replace() if hasattr(law, "_replace") else type(law)(law.mean, *jax.tree.leaves(true(both, form, shrinkage))[1:])

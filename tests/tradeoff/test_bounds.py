@@ -11,7 +11,7 @@ ALPHA = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0])
 
 
 def laplace_beta(alpha, ratio):
-    """Dong, Roth, Su, Lemma A.6."""
+    """Dong, Roth, Su 2022, Lemma A.6."""
     edge = np.exp(-ratio) / 2
     middle = np.exp(-ratio) / (4 * np.clip(alpha, edge, 0.5))
     return np.where(alpha < edge, 1 - np.exp(ratio) * alpha, np.where(alpha <= 0.5, middle, np.exp(-ratio) * (1 - alpha)))

@@ -1,4 +1,4 @@
-"""The numbers and statements of papers 1 and 2, with the corrections of ERRATA where a paper slips."""
+"""Numbers and statements of Kaissis et al. 2022 and 2023, corrected where a paper slips (docs/references.md)."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_misprint_differs_by_ln_2():
 
 
 def test_corollary_1():
-    """One dimension in closed form (paper 1, Eq. 18; paper 2, Corollary 1), both errors and powers."""
+    """One dimension in closed form (Kaissis et al. 2022, Eq. 18; Kaissis et al. 2023, Corollary 1), both errors and powers."""
     mu, alpha = np.array([[0.2], [1.0], [3.0]]), LEVELS[None, :]
     c = scipy.stats.norm.isf(alpha / 2)
     power = scipy.stats.norm.sf(c - mu) + scipy.stats.norm.sf(c + mu)
@@ -124,7 +124,10 @@ def test_theorem_3_converges_like_one_over_root_dim(kind):
 
 @pytest.mark.slow
 def test_dimension_is_a_blessing():
-    """Paper 1, Fig. 4 and paper 2, Theorem 3: epsilon falls with the dimension; the full adversary does not care."""
+    """Epsilon falls with the dimension; the full adversary does not care.
+
+    Kaissis et al. 2022, Fig. 4; Kaissis et al. 2023, Theorem 3.
+    """
     dims = np.array([1.0, 2, 5, 10, 20, 50, 100, 200, 300, 500])
     eps = evaluate(symmetric, "epsilon", 1e-1, 1.0, dims)
     assert np.all(np.diff(eps) <= 0)
@@ -134,7 +137,9 @@ def test_dimension_is_a_blessing():
 
 
 def test_power_at_a_fixed_level():
-    """Paper 2, Fig. 2b and 2c: power at alpha = 1e-3 over Delta/sigma, sub-sampled with rate 0.3 too; relaxed is weaker."""
+    """Kaissis et al. 2023, Fig. 2b and 2c: power at alpha = 1e-3 over Delta/sigma, sub-sampled with
+    rate 0.3 too; relaxed is weaker.
+    """
     mu = np.linspace(0.1, 8, 60)
     full = scipy.stats.norm.sf(scipy.stats.norm.isf(1e-3) - mu)
     c = scipy.stats.norm.isf(5e-4)
