@@ -1,7 +1,7 @@
 """Parameters that follow from others, in the precision of whatever is computed from them.
 
 A float32 number is a parameter like any other: a certificate holds for exactly that number. Were 1/noise multiplier rounded to
-float32 when a curve is made, every float64 bound would hold for another mechanism. So what follows from JAX's narrower numbers
+float32 when a curve is made, every float64 bound would hold for another mechanism. So what follows from such numbers
 is kept as the numbers that were given and the function, until the dtype of an evaluation is known.
 """
 
@@ -31,7 +31,7 @@ def derived(function, *arguments):
     function: elementwise, of arrays with NumPy's operators; of a module, for it is a part of a pytree's structure.
     """
     leaves = jax.tree.leaves(arguments)
-    if any(isinstance(leaf, jax.Array) and leaf.dtype != jnp.float64 for leaf in leaves):
+    if any(getattr(leaf, "dtype", np.float64) != np.float64 for leaf in leaves):
         return Derived(function, arguments)
     if any(isinstance(leaf, jax.Array) for leaf in leaves):
         return function(*resolved(arguments, jnp.float64))

@@ -6,12 +6,12 @@ everything else.
 
 import math
 
-import jax
-
 from jaxpriv._checks import UNIT, Domain, check_number
+from jaxpriv.tradeoff.certified import probabilities
 
 _DELTA = Domain(0.0, 1.0, "(0, 1]", open_low=True)
 _LARGEST = 512.0
+_ROUNDED = 2e-15  # of sums and exponentials here
 _GOLDEN = 0.5 * (3 - math.sqrt(5.0))
 
 
@@ -37,9 +37,11 @@ class CertifiedProfile:
 
     def delta(self, epsilon):
         """(lower, upper) of delta at epsilon >= 0."""
+        return tuple(float(bound) for bound in probabilities(*self._log_delta(epsilon)))
+
+    def _log_delta(self, epsilon):
         if epsilon not in self._known:
-            with jax.enable_x64(True):
-                low, high = (float(bound) for bound in self._curve.delta_bounds(float(epsilon)))
+            low, high = (float(bound) for bound in self._curve.log_delta_bounds(float(epsilon)))
             if math.isnan(low) or math.isnan(high):
                 raise ArithmeticError(f"the bounds of delta at epsilon = {epsilon} came out as NaN")
             self._known[epsilon] = low, high
@@ -47,7 +49,7 @@ class CertifiedProfile:
 
     def known(self):
         """[(epsilon, upper bound of delta)] of all evaluations so far, in order of epsilon."""
-        return sorted((epsilon, high) for epsilon, (_, high) in self._known.items())
+        return [(epsilon, self.delta(epsilon)[1]) for epsilon in sorted(self._known)]
 
     def advantage(self):
         """An upper bound of the largest power - alpha: delta at epsilon = 0."""
@@ -62,7 +64,7 @@ class CertifiedProfile:
         """Where the bound on this `side` falls to delta: the end of the last bracket that is above (or not) the crossing."""
 
         def excess(epsilon):
-            return math.log(max(self.delta(epsilon)[side], 1e-320)) - math.log(delta)
+            return max(self._log_delta(epsilon)[side], -1e300) - math.log(delta)
 
         if excess(0.0) <= 0:
             return 0.0
@@ -104,7 +106,8 @@ class CertifiedProfile:
 
         def line(epsilon):
             delta = self.delta(epsilon)[1]
-            return min(delta + math.exp(min(epsilon, 700.0)) * fpr, 1 - math.exp(-epsilon) * (1 - delta - fpr), 1.0)
+            steep = (delta + math.exp(min(epsilon, 700.0)) * fpr) * (1 + _ROUNDED)
+            return min(steep, 1 - math.exp(-epsilon) * (1 - delta - fpr) + _ROUNDED, 1.0)
 
         return self._lowest(line, fpr)
 

@@ -302,7 +302,7 @@ def _apart(parameter):
     """The members of a parameter, one by one."""
     leaves, structure = jax.tree.flatten(parameter)
     count = max(np.shape(leaf)[-1] for leaf in leaves)
-    wide = [leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, np.float32) for leaf in leaves]
+    wide = [leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, leaf.dtype) for leaf in leaves]
     return [jax.tree.unflatten(structure, [leaf[..., i] for leaf in wide]) for i in range(count)]
 
 
@@ -354,8 +354,9 @@ def _pieces(experiment, axis):
             return [Term(GaussianTransform(mu), count)]
         return [Term(SubsampledGaussianTransform(mu, rate, np.full(count.shape, isinstance(experiment, Reversed))), count)]
     if axis == -1:
-        return [Step(experiment, np.ones(experiment.batch_shape(), np.float32))]
-    return [Step(_behind(experiment), np.ones(1, np.float32))]
+        return [Step(experiment, _once(experiment.batch_shape(), experiment))]
+    experiment = _behind(experiment)
+    return [Step(experiment, _once((1,), experiment))]
 
 
 def normal_vectors(shift, narrower):
@@ -381,10 +382,15 @@ def _as_step(piece):
 
 
 def _members(axis, *parameters):
-    """Parameters with the steps along the last axis, and how often each is taken: once. (A 1 is exact in any dtype.)"""
+    """Parameters with the steps along the last axis, and how often each is taken: once."""
     parts = parameters if axis == -1 else [_behind(part) for part in parameters]
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(parts)]
-    return *parts, np.ones(np.broadcast_shapes(*shapes)[-1:], np.float32)
+    return *parts, _once(np.broadcast_shapes(*shapes)[-1:], parts)
+
+
+def _once(shape, parameters):
+    """Ones in NumPy, of the parameters' dtype: they widen no result."""
+    return np.ones(shape, np.result_type(*(getattr(leaf, "dtype", np.float64) for leaf in jax.tree.leaves(parameters))))
 
 
 def _grouped(pieces):

@@ -5,6 +5,7 @@ processor takes for zero, fractional numbers of steps, and results in a narrower
 """
 
 import itertools
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +25,14 @@ def as_number(value):
 
 
 def bounds_of_delta(experiment, epsilon):
-    """(lower, upper) of a certified delta: concrete, from the logarithms by NumPy, which knows subnormal numbers."""
+    """(lower, upper) of a certified delta."""
     if is_traced((experiment, epsilon)):
         return certified(evaluate.bounds_of_delta, experiment, epsilon, nothing=lambda eps: jnp.exp(no_loss(eps)) * (1 - 1e-13))
-    lower, upper = bounds_of_log_delta(experiment, epsilon)
+    return probabilities(*bounds_of_log_delta(experiment, epsilon))
+
+
+def probabilities(lower, upper):
+    """Concrete bounds of a probability from those of its logarithm, rounded outward."""
     with np.errstate(under="ignore"):
         low, high = np.exp(lower) * (1 - 4e-16), np.exp(upper) * (1 + 4e-16)
     low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
@@ -79,7 +84,7 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
     """
     traced = is_traced((experiment, values))
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), nullcontext() if traced else _on_processor():
         if not traced:
             found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
                      for arguments in _without_subnormals(experiment, values)]
@@ -93,6 +98,14 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
         weak = jnp.where(seen, bounds[falling], nothing(*values))
         lower, upper = (bounds[0], weak) if falling else (weak, bounds[1])
         return (lower, upper) if wide_out else _narrowed(lower, upper)
+
+
+def _on_processor():
+    """Concrete bounds are computed on the host, wherever else JAX computes: its arithmetic is the one that is certified."""
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # a JAX that was told not to use the processor
+        return nullcontext()
 
 
 def _widened(leaf, least):

@@ -11,7 +11,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.envelope import Envelope
-from jaxpriv.tradeoff.experiment import Experiment, Point, padded
+from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, padded
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.subsampled import sampled_loss
 
@@ -128,8 +128,12 @@ class Discrete(Envelope):
         proper = (log_alpha > -jnp.inf) & (log_beta > -jnp.inf) & (log_rest > -jnp.inf) & (log_power > -jnp.inf)
         above, below = (_quantile(*pair, proper) for pair in ((log_power, log_beta), (log_alpha, log_rest)))
         never = (log_alpha == -jnp.inf) & (log_power > -jnp.inf) | (log_beta == -jnp.inf) & (log_rest > -jnp.inf)
-        heights = jnp.where(proper, above - below, jnp.where(never, jnp.inf, 0.0))
-        return jnp.maximum(jnp.max(heights, -1), 0.0)
+        # rounded up: quantiles are known to rounding of themselves and of 1, near the median
+        doubt = ROUNDING * jnp.finfo(above.dtype).eps * (1 + jnp.abs(above) + jnp.abs(below))
+        gap = jnp.maximum(above - below, 0.0) + doubt
+        heights = jnp.where(proper, gap, jnp.where(never, jnp.inf, 0.0))
+        leaks = (self.loss_bound(False) > 0) | (self.loss_bound(True) > 0)
+        return jnp.where(leaks, jnp.max(heights, -1), 0.0)
 
     def last_loss(self):
         return self.atoms(False)[1], self.told

@@ -13,6 +13,7 @@ from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
+LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(14)
 
 
@@ -22,16 +23,19 @@ def elementwise(domain, *names):
     The result is called with an experiment and with the arguments `names` by position or by name.
     """
 
+    domains = domain if isinstance(domain, list) else [domain] * max(len(names), 1)
+    of_name = dict(zip(names, domains))
+
     def decorate(function):
         @jax.jit
         def evaluate(experiment, *values):
             shape = jnp.broadcast_shapes(experiment.batch_shape(), *(v.shape for v in values))
             valid, safe = jnp.broadcast_to(experiment.defined(), shape), []
-            for value in values:
+            for value, own in zip(values, domains):
                 wide = jnp.broadcast_to(value, shape)
-                inside = domain.contains(wide)
+                inside = own.contains(wide)
                 valid = valid & inside
-                safe.append(jnp.where(inside, wide, domain.inside))
+                safe.append(jnp.where(inside, wide, own.inside))
             result = function(experiment.aligned(shape, values[0].dtype), *safe)
             return jax.tree.map(lambda r: jnp.where(valid, r, jnp.nan), result)
 
@@ -41,7 +45,7 @@ def elementwise(domain, *names):
             if len(args) > len(names) or set(given) != set(names):
                 raise TypeError(f"{function.__name__}() takes the arguments {', '.join(names) or 'none'}")
             for name in names:
-                check_domain(name, given[name], domain)
+                check_domain(name, given[name], of_name[name])
             values = [_number_or_array(given[name]) for name in names] or [0.0]
             dtype = jnp.result_type(*jax.tree.leaves(experiment), *values)
             compute = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
@@ -113,7 +117,7 @@ def advantage(experiment, zero):
 
 @elementwise(REAL)
 def known_mu(experiment, zero):
-    return experiment.gaussian_mu() * (1 + 64 * jnp.finfo(zero.dtype).eps)
+    return experiment.gaussian_mu() * (1 + 32 * jnp.finfo(zero.dtype).eps)
 
 
 @elementwise(REAL)
@@ -194,7 +198,7 @@ def bounds_of_delta(experiment, epsilon):
     return outward(*_profile_bounds(experiment, epsilon)[:2])
 
 
-@elementwise(REAL, "lowest", "log_delta", "delta")
+@elementwise([LOG, LOG, UNIT], "lowest", "log_delta", "delta")
 def bounds_of_epsilon(experiment, lowest, log_delta, delta):
     """For log delta between lowest and log_delta, which differ where delta is not known better: the estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
 
@@ -228,10 +232,9 @@ def bounds_of_epsilon(experiment, lowest, log_delta, delta):
     _, _, _, best, _ = jax.lax.while_loop(lambda state: ~jnp.all(state[4]), verify, state)
     low, high = best[0], jnp.where(found, best[1], jnp.inf)
     # delta = 0 asks for the largest loss, delta = 1 for nothing
-    bound, ulp = experiment.loss_bound(False), 64 * jnp.finfo(at.dtype).eps
-    none = log_delta == -jnp.inf
-    low = jnp.where(none, jnp.where(bound < jnp.inf, bound * (1 - ulp), jnp.inf), jnp.where(log_delta >= 0, 0.0, low))
-    high = jnp.where(none, bound * (1 + ulp), jnp.where(log_delta >= 0, 0.0, high))
+    none, ulp = log_delta == -jnp.inf, 64 * jnp.finfo(at.dtype).eps
+    low = jnp.where(none, estimate * (1 - ulp), jnp.where(log_delta >= 0, 0.0, low))
+    high = jnp.where(none, estimate * (1 + ulp), jnp.where(log_delta >= 0, 0.0, high))
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:

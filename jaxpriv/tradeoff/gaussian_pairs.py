@@ -272,7 +272,7 @@ class NormalLimit(Pair):
 
     @property
     def std(self):
-        return jnp.sqrt(1 + self.excess)
+        return jnp.sqrt(1 + self._visible())
 
     @property
     def null(self):
@@ -289,12 +289,17 @@ class NormalLimit(Pair):
         return t * (a / 2 * t + b) - c
 
     def _parabola(self):
-        variance = 1 + self.excess
+        excess = self._visible()
+        variance = 1 + excess
         b = self.shift / variance
-        return self.excess / variance, b, self.shift * b / 2 + 0.5 * jnp.log1p(self.excess)
+        return excess / variance, b, self.shift * b / 2 + 0.5 * jnp.log1p(excess)
+
+    def _visible(self):
+        """The excess, 0 where no threshold in reach tells it from that."""
+        return jnp.where(self.excess < jnp.finfo(self.excess.dtype).eps, 0.0, self.excess)
 
     def loss_size(self):
-        return self._parabola()[2]
+        return self._parabola()[2] + 100.0 * (self.excess < jnp.finfo(self.excess.dtype).eps)
 
     def find_threshold(self, eps):
         """The larger root of `log_ratio` = eps."""
@@ -307,7 +312,7 @@ class NormalLimit(Pair):
         return jnp.where(square > 0, t, -jnp.inf)
 
     def split(self):
-        proper = (self.shift > 0) | (self.excess > 0)
+        proper = (self.shift > 0) | (self._visible() > 0)
         return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.excess, 0.0))
 
     def log_delta(self, eps, reverse):
@@ -318,7 +323,7 @@ class NormalLimit(Pair):
 
     def tail_mu(self):
         """The shift if both laws have one width; a wider alternative outruns every Gaussian curve for alpha -> 0."""
-        return jnp.where(self.excess > 0, jnp.inf, self.shift)
+        return jnp.where(self._visible() > 0, jnp.inf, self.shift)
 
     def loss_bound(self, reverse):
         """Forward none; in reverse the depth of the parabola's vertex."""

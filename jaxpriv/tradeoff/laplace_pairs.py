@@ -66,7 +66,9 @@ class LaplaceShift(Pair):
         mu(alpha) = -ppf(alpha) - ppf(beta): on the middle piece alpha beta is constant and -ppf is concave in log alpha;
         on the outer pieces mu grows towards the middle one, because cdf/pdf grows along the axis.
         """
-        return 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
+        mu = 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
+        doubt = ROUNDING * jnp.finfo(mu.dtype).eps * (1 + mu)  # rounded up, for the quantile is known to that
+        return jnp.where(self.ratio > 0, jnp.maximum(mu, 0.0) + doubt, 0.0)
 
     def kinks(self, reverse):
         return (0.5 * jnp.exp(-self.ratio), jnp.full_like(self.ratio, 0.5))
