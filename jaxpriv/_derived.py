@@ -61,8 +61,17 @@ def square(a):
     return a * a
 
 
+def grown(mu, n):
+    """mu of n Gaussian releases of mu each."""
+    return mu * _module(n).sqrt(n)
+
+
+def _module(*values):
+    return jnp if any(isinstance(value, jax.Array) for value in values) else np
+
+
 def root_sum_of_squares(*values):
     """sqrt(sum of squares), with zero gradient instead of NaN at zero; NumPy or JAX, as the values are."""
-    array = jnp if any(isinstance(value, jax.Array) for value in values) else np
+    array = _module(*values)
     total = sum((value * value for value in values[1:]), values[0] * values[0])
     return array.where(total > 0, array.sqrt(array.where(total > 0, total, 1.0)), 0.0 * total)

@@ -4,6 +4,10 @@ Without the record the direction of its effect is unknown, so the best statistic
 number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`, which no adversary beats.
 """
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from jaxpriv import worst_case
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv._derived import derived, quotient, square
@@ -124,15 +128,15 @@ def gaussian_limit(mu, dim):
         0.7647 0.7596
     """
     mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
-    return Curve(NormalLimit(derived(_limit_shift, mu, dim), derived(_limit_excess, mu, dim)))
+    return Curve(NormalLimit(derived(_limit_shift, mu, dim), derived(_limit_std, mu, dim)))
 
 
 def _limit_shift(mu, dim):
-    return mu * mu / (2 * dim) ** 0.5
+    return mu * mu / (jnp if isinstance(dim, jax.Array) else np).sqrt(2 * dim)
 
 
-def _limit_excess(mu, dim):
-    return 2 * mu * mu / dim
+def _limit_std(mu, dim):
+    return (jnp if isinstance(dim, jax.Array) else np).sqrt(1 + 2 * mu * mu / dim)
 
 
 def gaussian_limit_mu(mu, dim):

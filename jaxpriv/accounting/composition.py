@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
-from jaxpriv._derived import Derived, derived, product, resolved, root_sum_of_squares
+from jaxpriv._derived import Derived, derived, grown, product, resolved, root_sum_of_squares
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
@@ -288,14 +288,10 @@ def _seen(pieces):
         return Curve(Gridded(_grouped([_as_step(piece) for piece in pieces]), np.zeros((), bool)))
     terms = _grouped(pieces)
     if all(isinstance(term.transform, GaussianTransform) for term in terms):
-        each = [derived(_grown, term.transform.mu, term.count) for term in terms]
+        each = [derived(grown, term.transform.mu, term.count) for term in terms]
         members = [one for group in each for one in _apart(group)]
         return Curve(NormalShift(derived(root_sum_of_squares, *members)))
     return Curve(Composed(terms))
-
-
-def _grown(mu, n):
-    return mu * n**0.5
 
 
 def _apart(parameter):

@@ -351,10 +351,11 @@ class SubsampledLine:
         jumps = jnp.diff(jax.lax.stop_gradient(angle), axis=0, prepend=before[None])
         turns = turned - jnp.cumsum(jnp.round(jumps / (2 * math.pi)), 0)
         walk, always = self.always.advance(walk)
-        found = size, angle + 2 * math.pi * turns
-        found = tuple(jnp.where(self.whole, _with_derivative(e, v), v) for e, v in zip(always, found))
+        followed = angle + 2 * math.pi * turns
+        size, followed = (jnp.where(self.whole, _with_derivative(exact, value), value)
+                          for exact, value in zip(always, (size, followed)))
         after = jax.lax.stop_gradient(angle[-1])
-        return (_turned((er, ei), self.turn), after, turns[-1], walk), found
+        return (_turned((er, ei), self.turn), after, turns[-1], walk), (size, followed)
 
 
 def _with_derivative(exact, value):

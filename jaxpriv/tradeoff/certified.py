@@ -88,8 +88,8 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
         if not traced:
             found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
                      for arguments in _without_subnormals(experiment, values)]
-            lower, upper = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
-            return np.min(lower, 0)[()], np.max(upper, 0)[()]
+            low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
+            return np.min(low, 0)[()], np.max(high, 0)[()]
         marked = jax.tree.map(lambda leaf: _widened(leaf, jnp.nan), experiment)
         parameters, values = jax.tree.map(lambda leaf: _widened(leaf, 1.0), (experiment, values))
         bounds = _of_whole_steps(bounds_of, falling, parameters, values)
@@ -124,7 +124,7 @@ def _widened(leaf, least):
 
 
 def _without_subnormals(experiment, values):
-    """The arguments in float64, once; four times where any is subnormal: curve and values with zero and with the least instead."""
+    """The arguments in float64, once; four times where any is subnormal: curve and values with zero or the least instead."""
 
     def float64(leaf):
         return leaf if jnp.result_type(leaf) == jnp.bool_ else np.asarray(leaf, np.float64)

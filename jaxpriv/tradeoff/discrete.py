@@ -35,10 +35,12 @@ class Discrete(Envelope):
         return jnp.shape(self.loss)[:-1]
 
     def aligned(self, shape, dtype):
-        def spread(leaf, behind=jnp.shape(self.loss)[-1:]):
+        def spread(leaf, behind):
             return jnp.broadcast_to(jnp.asarray(leaf, dtype), shape + behind)
 
-        return Discrete(*map(spread, (self.null, self.alternative, self.loss)), spread(self.told, ()))
+        outcomes = jnp.shape(self.loss)[-1:]
+        null, alternative, loss = (spread(leaf, outcomes) for leaf in (self.null, self.alternative, self.loss))
+        return Discrete(null, alternative, loss, spread(self.told, ()))
 
     def defined(self):
         return jnp.all(~jnp.isnan(self.null) & ~jnp.isnan(self.alternative) & ~jnp.isnan(self.loss), -1)

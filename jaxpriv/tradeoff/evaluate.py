@@ -117,7 +117,7 @@ def advantage(experiment, zero):
 
 @elementwise(REAL)
 def known_mu(experiment, zero):
-    return experiment.gaussian_mu() * (1 + 32 * jnp.finfo(zero.dtype).eps)
+    return experiment.gaussian_mu() * (1 + 12 * jnp.finfo(zero.dtype).eps)
 
 
 @elementwise(REAL)
@@ -200,7 +200,9 @@ def bounds_of_delta(experiment, epsilon):
 
 @elementwise([LOG, LOG, UNIT], "lowest", "log_delta", "delta")
 def bounds_of_epsilon(experiment, lowest, log_delta, delta):
-    """For log delta between lowest and log_delta, which differ where delta is not known better: the estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
+    """For log delta between `lowest` and `log_delta`, which differ where delta is not known better.
+
+    The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
 
     Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
     """

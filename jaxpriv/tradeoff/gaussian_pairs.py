@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._derived import derived, product
+from jaxpriv._derived import derived, grown, product
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
@@ -15,10 +15,6 @@ from jaxpriv.stats._mills import log_mills_gap, normal
 from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.laws import ChiSquare, Normal
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
-
-
-def _grown(mu, n):
-    return mu * n**0.5
 
 
 @pytree
@@ -91,7 +87,7 @@ class NormalShift(Pair):
         return jnp.exp(normal(self.mu * math.sqrt(0.5))[1])
 
     def compose(self, n):
-        return NormalShift(derived(_grown, self.mu, n))
+        return NormalShift(derived(grown, self.mu, n))
 
 
 # Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general formula has one of eps/y.
@@ -268,11 +264,7 @@ class NormalLimit(Pair):
     """
 
     shift: jax.Array
-    excess: jax.Array  # std^2 - 1
-
-    @property
-    def std(self):
-        return jnp.sqrt(1 + self._visible())
+    std: jax.Array
 
     @property
     def null(self):
@@ -289,17 +281,13 @@ class NormalLimit(Pair):
         return t * (a / 2 * t + b) - c
 
     def _parabola(self):
-        excess = self._visible()
-        variance = 1 + excess
+        variance = self.std * self.std
         b = self.shift / variance
-        return excess / variance, b, self.shift * b / 2 + 0.5 * jnp.log1p(excess)
-
-    def _visible(self):
-        """The excess, 0 where no threshold in reach tells it from that."""
-        return jnp.where(self.excess < jnp.finfo(self.excess.dtype).eps, 0.0, self.excess)
+        return 1 - 1 / variance, b, self.shift * b / 2 + jnp.log(self.std)
 
     def loss_size(self):
-        return self._parabola()[2] + 100.0 * (self.excess < jnp.finfo(self.excess.dtype).eps)
+        """What std loses by rounding is one ulp of t^2, which is of the size of the tails' logarithms."""
+        return self._parabola()[2]
 
     def find_threshold(self, eps):
         """The larger root of `log_ratio` = eps."""
@@ -312,8 +300,8 @@ class NormalLimit(Pair):
         return jnp.where(square > 0, t, -jnp.inf)
 
     def split(self):
-        proper = (self.shift > 0) | (self._visible() > 0)
-        return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.excess, 0.0))
+        proper = (self.shift > 0) | (self.std > 1)
+        return proper, NormalLimit(jnp.where(proper, self.shift, 1.0), jnp.where(proper, self.std, 1.0))
 
     def log_delta(self, eps, reverse):
         bound = self.loss_bound(reverse)
@@ -323,7 +311,7 @@ class NormalLimit(Pair):
 
     def tail_mu(self):
         """The shift if both laws have one width; a wider alternative outruns every Gaussian curve for alpha -> 0."""
-        return jnp.where(self._visible() > 0, jnp.inf, self.shift)
+        return jnp.where(self.std > 1, jnp.inf, self.shift)
 
     def loss_bound(self, reverse):
         """Forward none; in reverse the depth of the parabola's vertex."""

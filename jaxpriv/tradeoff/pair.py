@@ -112,7 +112,7 @@ class Pair(Experiment):
         found = jnp.where(proper & (ends > -safe.loss_bound(not reverse)), gap, self.same_law(ends))
         found = jnp.maximum(found, self.same_law(ends))  # no profile lies below that of one law twice
         lower, upper = padded(found[0], found[1])
-        point = self.with_signal(proper, self.point(*laws, reverse), ends)
+        point = self.with_signal(proper, self.point(laws[0], laws[1], reverse), ends)
         some = found > -jnp.inf
         rate = jnp.exp(ends + point.log_alpha - jnp.where(some, found, 0.0))
         upper = jnp.where(low >= self.largest_loss(reverse), -jnp.inf, upper)
@@ -166,6 +166,7 @@ class Pair(Experiment):
             return target - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
 
         eps = newton_in_bracket(excess, jnp.zeros_like(high), high)
+        eps = jnp.where(self.log_delta(jnp.zeros_like(eps), reverse) > target, eps, 0.0)
         return jnp.where(reachable, eps, jnp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
 
     def slope(self, alpha, reverse):
