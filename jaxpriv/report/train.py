@@ -9,7 +9,6 @@ import numpy as np
 import optax
 
 from jaxpriv import datasets
-from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.report.table import rounded_down, rounded_up
 from jaxpriv.report.training import certify_training
 from jaxpriv.training.ledger import spent
@@ -98,7 +97,7 @@ class Job:
             return plan
         noise = max(plan.noise_multipliers)
         within = dataclasses.replace(plan, noise_multipliers=tuple(each / buried for each in plan.noise_multipliers))
-        nearest = CertifiedProfile(within.curve(), precision=1e-3).epsilon(plan.delta)[1]
+        nearest = within.profile(precision=1e-3).epsilon(plan.delta)[1]
         raise ValueError(
             f"{self.privacy} over {plan.steps} steps of {plan.batch_size:g} records needs a noise multiplier >= {noise:.4g}: all "
             f"noise together is then {buried:.3g} times as long as all clipped gradients together can be, so accuracy will be "
@@ -107,7 +106,7 @@ class Job:
 
     def spending(self):
         """What the run would spend, in words and numbers."""
-        plan, profile = self.plan, CertifiedProfile(self.plan.curve())
+        plan, profile = self.plan, self.plan.profile()
         low, high = profile.epsilon(plan.delta)
         return {"mechanism": plan.describe(), "target": str(self.privacy),
                 "worst case": f"epsilon in [{rounded_down(low, 6)}, {rounded_up(high, 6)}] at delta = {plan.delta:g}",
