@@ -118,7 +118,7 @@ def from_words(a, b, c, d):
 
         >>> import jax.numpy as jnp
         >>> print(*from_words(*jnp.zeros((4, 1), jnp.uint32)))
-        [11.596403] [8.47977e-09]
+        [11.596144] [8.482105e-09]
     """
     radius = jnp.sqrt(2 * _minus_log(a, b, c))
     cos, sin = _direction(d)

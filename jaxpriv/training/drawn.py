@@ -8,8 +8,8 @@ are normal ones up to rounding in their last digits. What that rounding tells is
     P'(S) <= P(S) + eta <= e^eps Q(S) + delta + eta <= e^eps Q'(S) + delta + (1 + e^eps) eta.
 
 For large eps another way is shorter. A pair of entries is exceptional where its noise is longer
-than R = `random.EDGE`, which has probability e^(-R^2/2) = `BEYOND`. Let G be the event that none is,
-whichever of the two data sets the releases are taken to be from: so Q = Q' within G, and
+than R = `random.EDGE`, which has probability e^(-R^2/2) = `BEYOND`. Let G be the event that none
+is, whichever of the two data sets the releases are taken to be from: so Q = Q' within G, and
 
     P(S) <= P(S, G) + P(not G) <= e^eps Q'(S) + delta + P(not G).
 
