@@ -59,7 +59,10 @@ def test_certified(monkeypatch):
     ({"epsilon": 2.0}, "noise_multiplier"), ({"advantage": 0.3}, "batch_size"),
     ({"fpr": 1e-3, "tpr": 0.05}, "steps")])
 def test_plans_set_it_aside(target, left_out, monkeypatch):
-    """The certificate of what was solved meets the target, tail included, and just so."""
+    """The certificate of what was solved meets the target, tail included, and just so.
+
+    At an fpr more is set aside than is needed: the slope there is not known to the plan.
+    """
     monkeypatch.setattr(random, "BEYOND", LARGE)
     settings = {"batch_size": 50, "steps": 50, "noise_multiplier": 1.2}
     del settings[left_out]
@@ -69,7 +72,7 @@ def test_plans_set_it_aside(target, left_out, monkeypatch):
                    "advantage": ("advantage", profile.advantage),
                    "fpr": ("tpr", lambda: profile.tpr(target["fpr"]))}[next(iter(target))]
     assert found() <= target[name] * (1 + 1e-9)
-    assert found() > target[name] * (0.9 if left_out == "steps" else 1 - 1e-4)
+    assert found() > target[name] * (0.8 if left_out == "steps" else 1 - 1e-4)
 
 
 def test_nothing_left(monkeypatch):
