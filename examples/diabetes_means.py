@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_diabetes
 
+from jaxpriv import random
 from jaxpriv.report import certify
 from jaxpriv.report.config import mechanism_from, read_toml
 from jaxpriv.report.table import render
@@ -45,7 +46,7 @@ def main():
         raise ValueError("the configuration promises a smaller sensitivity or dimension than the data has")
 
     key = jax.random.key(20261121)  # a real release draws it from the operating system and forgets it
-    noisy = means + mechanism.scales[0] * jax.random.normal(key, means.shape)
+    noisy = means + mechanism.scales[0] * random.normal(key, means.shape)
 
     table = Table(title="Per-feature means", title_justify="left")
     for heading in ("feature", "mean", "released", "error"):

@@ -37,9 +37,10 @@ class CertifiedProfile:
 
     def delta(self, epsilon):
         """(lower, upper) of delta at epsilon >= 0."""
-        return tuple(float(bound) for bound in probabilities(*self._log_delta(epsilon)))
+        return tuple(float(bound) for bound in probabilities(*self.log_delta(epsilon)))
 
-    def _log_delta(self, epsilon):
+    def log_delta(self, epsilon):
+        """(lower, upper) of log delta at epsilon >= 0."""
         if epsilon not in self._known:
             low, high = (float(bound) for bound in self._curve.log_delta_bounds(float(epsilon)))
             if math.isnan(low) or math.isnan(high):
@@ -64,7 +65,7 @@ class CertifiedProfile:
         """Where the bound on this `side` falls to delta: the end of the last bracket that is above (or not) the crossing."""
 
         def excess(epsilon):
-            return max(self._log_delta(epsilon)[side], -1e300) - math.log(delta)
+            return max(self.log_delta(epsilon)[side], -1e300) - math.log(delta)
 
         if excess(0.0) <= 0:
             return 0.0

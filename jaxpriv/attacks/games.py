@@ -24,7 +24,8 @@ def play(key, release, score, rounds, batch_size=32):
     Algorithm 2.
 
         >>> import jax
-        >>> noisy = lambda key, member: jax.numpy.where(member, 3.0, 0.0) + jax.random.normal(key)
+        >>> from jaxpriv import random
+        >>> noisy = lambda key, member: jax.numpy.where(member, 3.0, 0.0) + random.normal(key)
         >>> scores, member = play(jax.random.key(0), noisy, lambda output: output, 1000)
         >>> bool(scores[member].mean() > 2.5), bool(abs(scores[~member].mean()) < 0.5)
         (True, True)

@@ -11,7 +11,6 @@ import optax
 
 from jaxpriv import datasets
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.report.certificate import vacuous
 from jaxpriv.report.training import certify_training, target_notes
 from jaxpriv.training.ledger import spent
@@ -100,7 +99,7 @@ class Job:
             return plan
         noise = max(plan.noise_multipliers)
         within = dataclasses.replace(plan, noise_multipliers=tuple(each / buried for each in plan.noise_multipliers))
-        nearest = CertifiedProfile(within.curve(), precision=1e-3).epsilon(plan.delta)[1]
+        nearest = within.profile(precision=1e-3).epsilon(plan.delta)[1]
         raise ValueError(
             f"{self.privacy} over {plan.steps} steps of {plan.batch_size:g} records needs a noise multiplier >= {noise:.4g}: all "
             f"noise together is then {buried:.3g} times as long as all clipped gradients together can be, so accuracy will be "
@@ -109,7 +108,7 @@ class Job:
 
     def spending(self):
         """What the run would spend, in words and numbers."""
-        plan, profile = self.plan, CertifiedProfile(self.plan.curve())
+        plan, profile = self.plan, self.plan.profile()
         low, high = profile.epsilon(plan.delta)
         epsilon = high if math.isfinite(high) else None
         notes = target_notes(plan, self.privacy, epsilon) or vacuous(epsilon, plan.delta)

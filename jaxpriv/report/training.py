@@ -15,8 +15,8 @@ import numpy as np
 from jaxpriv import auditing
 from jaxpriv._checks import OPEN_UNIT, check_number
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.random import EDGE
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES, gains_nothing, notes_of, vacuous
 from jaxpriv.report.plots import draw_training
 from jaxpriv.report.table import READING, render
@@ -32,9 +32,16 @@ FURTHER = (
     "ledger; not the settings, if they were chosen by looking at the data, and not the data set's size.",
     "Numbers on held-out records are computed on those records, which no guarantee covers. Diagnostics, where they were "
     "written, and canaries.npz are not private.",
-    "Noise comes from JAX's Threefry generator with 64 bits of key, in floating point (Mironov 2012): the guarantee is "
-    "computational and up to its rounding.",
+    "Noise comes from the Threefry generator with 64 bits of key: the guarantee is computational.",
 )
+
+
+def of_noise(added, epsilon):
+    """What is said of the drawn numbers' law; added: `Plan.noise_delta` at epsilon."""
+    return (f"Normal numbers are drawn right to rounding up to {EDGE:.1f} standard deviations. What "
+            "may differ beyond is part of every delta, epsilon, advantage and TPR here (of delta at "
+            f"ε = {_number(epsilon)}: {rounded_up(added, 2)}), not of μ. That these numbers, and "
+            "sums with them, are rounded to a grid (Mironov 2012) is not counted.")
 
 
 def certify_training(trained, folder, *, canaries="dirac", scores=None, confidence=0.95, settings=None):
@@ -94,20 +101,24 @@ def _audit(trained, kind, scores, confidence, folder):
 def training_certificate(trained, audit, settings):
     """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`, the worst case first."""
     plan = trained.plan
-    profiles = [(_NAMES[model], CertifiedProfile(plan.curve(model, trained.spent), precision))
+    profiles = [(_NAMES[model], plan.profile(model, trained.spent, precision))
                 for model, precision in _PRECISION.items()]
     with jax.enable_x64(True):
         mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds()[1]) for model in _PRECISION]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
     rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
             for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
+    epsilon = rows[0]["epsilon"]
+    added = plan.noise_delta(math.inf if epsilon is None else epsilon, trained.spent)
     certificate = {
-        "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta, "target": str(trained.privacy),
+        "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta,
+        "noise_delta": added, "target": str(trained.privacy),
         "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
         "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
         "notes": _notes(rows, plan, trained.privacy),
         "held_out": trained.history[-1] if trained.history else {},
-        "assumptions": [*([] if trained.private else [NOT_PRIVATE]), *FURTHER], "settings": settings,
+        "assumptions": [*([] if trained.private else [NOT_PRIVATE]), *FURTHER,
+                        of_noise(added, epsilon)], "settings": settings,
     }
     return certificate, profiles
 

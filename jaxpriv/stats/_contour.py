@@ -39,7 +39,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv.stats._logspace import log_plus_reciprocal, two_sum
+from jaxpriv.stats._logspace import log_plus_reciprocal, sum_with_log, two_sum
 from jaxpriv.stats._nodes import LEVELS, RULES, TABLES, ladder, level_of, sincos
 
 RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}  # of x; 4 nc x must stay finite
@@ -75,15 +75,16 @@ def _geometry(x, df, nc):
 
 
 def _log_scale(df, nc, z0, e):
-    """(phi(z0), phi(z0) + (d/2) ln z0), from x = d'/z0 + nc/z0^2:
+    """phi(z0), and two parts of it, phi(z0) + (d/2) ln z0 = linear + rest, from x = d'/z0 + nc/z0^2:
 
     phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (a/2)(1-1/z0) - (nc/2)(1-1/z0)^2.
     """
-    ratio = e / z0
+    # e/z0 would be compiled to (e 2x)/(d' + root), and at large z0 that is not 1
+    ratio = jnp.where(z0 > 2, 1 - 1 / z0, e / z0)
     shift = RULES[z0.dtype.name].shift
     rest = 0.0 if nc is None else -(nc / 2) * ratio * ratio
     phi = -(df / 2) * log_plus_reciprocal(z0, e) + (shift / 2) * ratio + rest
-    return phi, ((df + shift) / 2) * ratio + rest
+    return phi, ((df + shift) / 2) * ratio, rest
 
 
 def _tail(f, node):
@@ -233,14 +234,15 @@ def _chi_square(x, df, nc):
     """
     geometry = _geometry(x, df, nc)
     z0, e, b, level, _ = geometry
-    phi, without_log = _log_scale(df, nc, z0, e)
+    phi, linear, rest = _log_scale(df, nc, z0, e)
     density, tail = _sums((_density, _tail), x, df, nc)
-    upper_side = z0 < 1
+    upper_side = e < 0  # not z0 < 1: near the mean z0 may round to 1 from either side
     tail = jnp.where(upper_side, -tail, tail) + _pole_term(df, nc, z0, e, b, level, phi)
     log_density = jnp.log(density * (z0 / 2))
     log_tail = jnp.log(tail)
-    # for large z0 the two multiples of ln z0 are joined before they are rounded
-    logpdf = jnp.where(z0 > 4, (1 - df / 2) * jnp.log(z0) + without_log + jnp.log(density / 2), phi + log_density)
+    # for large z0 the multiples of ln z0 are joined, and may nearly cancel nc/2 while both are large
+    towards_zero = sum_with_log(1 - df / 2, z0, rest, linear + jnp.log(density / 2))
+    logpdf = jnp.where(z0 > 4, towards_zero, phi + log_density)
     small = jnp.minimum(phi + log_tail, -jnp.finfo(x.dtype).tiny)
     large = jnp.log1p(-jnp.exp(small))
     logsf = jnp.where(upper_side, small, large)

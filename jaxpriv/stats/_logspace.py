@@ -43,6 +43,21 @@ def two_sum(a, b):
     return total, (a - (total - shadow)) + (b - shadow)
 
 
+def sum_with_log(factor, z, large, small):
+    """factor log z + large + small for z > 0, where `large` may nearly cancel the logarithm.
+
+    With z = 2^k m, l = 0.6875 and f the first digits of the factor, f k l is exact, so a two-sum
+    finds what is lost when `large` is added (whether or not a compiler fuses products into sums):
+    log z = k l + (k (log 2 - l) + log m).
+    """
+    m, k = jnp.frexp(z)
+    k = k.astype(z.dtype)
+    first = jnp.round(factor * 2048) / 2048
+    total, lost = two_sum(first * (k * 0.6875), large)
+    rest = k * (math.log(2.0) - 0.6875) + jnp.log(m)
+    return total + (lost + (factor - first) * (k * 0.6875) + factor * rest + small)
+
+
 def log_cosh(x):
     """log cosh x for x >= 0, about x^2/2 near 0."""
     near = x < 1.0

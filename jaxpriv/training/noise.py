@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxpriv import random
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, SCALE, check_floating, check_key, check_number, is_traced
 
 
@@ -21,7 +22,8 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
         noise_multiplier: 0, or in [1e-15, 1e15]. expected_batch_size: in (0, inf): sampling rate times number of records.
 
     Returns: a pytree like `total`.
-    Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for a batch sampled so.
+    Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for a
+        batch sampled so; up to the tail and the rounding of `jaxpriv.random.normal`.
     Raises: ValueError for values outside their range and for old-style keys. Source: Abadi et al. 2016, Algorithm 1.
 
         >>> import jax, jax.numpy as jnp
@@ -51,7 +53,7 @@ def _with_noise(key, tree, std):
 
     def noisy(own, leaf):
         wide = jnp.promote_types(leaf.dtype, jnp.float32)
-        noise = jnp.asarray(std, wide) * jax.random.normal(own, leaf.shape, wide)
+        noise = jnp.asarray(std, wide) * random.normal(own, leaf.shape, wide)
         return (leaf.astype(wide) + noise).astype(leaf.dtype)
 
     return jax.tree.unflatten(structure, [noisy(own, leaf) for own, leaf in zip(keys, leaves)])

@@ -14,6 +14,7 @@ from jaxpriv import membership, relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
 from jaxpriv.accounting import compose
 from jaxpriv.accounting.calibrate import calibrate, target_of
+from jaxpriv.training.drawn import DrawnProfile, noise_delta
 
 THREAT_MODELS = ("worst_case", "relaxed", "membership")
 ASSUMPTIONS = {
@@ -132,6 +133,15 @@ class Plan(PoissonSampled):
         """
         return _CURVES[threat_model](self, self._parts(self.steps if steps is None else steps)).symmetric()
 
+    def profile(self, threat_model="worst_case", steps=None, precision=1e-11):
+        """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""
+        curve = self.curve(threat_model, steps)
+        return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps), precision)
+
+    def noise_delta(self, epsilon, steps=None):
+        """What delta at `epsilon` grows by, since drawn noise is not quite normal: `training.drawn`."""
+        return noise_delta(epsilon, self.dim, self._parts(self.steps if steps is None else steps))
+
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""
         noises, kinds = np.unique(np.asarray(self.noise_multipliers, float), return_inverse=True)
@@ -231,10 +241,38 @@ def make_plan(privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_
 
 
 def holds(plan, privacy):
-    """Whether an upper bound meets the target: that of the target's threat model, or of the worst case, which bounds it."""
-    target = target_of(**privacy.target)
+    """Whether an upper bound meets the target: that of its threat model, or of the worst case.
+
+    The worst case bounds every other.
+    """
+    target, models = _reserved(plan, privacy), dict.fromkeys((privacy.threat_model, "worst_case"))
+    return any(_meets(plan, target, model) for model in models)
+
+
+def _meets(plan, target, model):
+    """Whether the curve of this threat model meets a target, if there is one."""
     with jax.enable_x64(True):
-        return any(bool(np.all(target.holds(plan.curve(model)))) for model in dict.fromkeys((privacy.threat_model, "worst_case")))
+        return target is not None and bool(np.all(target_of(**target).holds(plan.curve(model))))
+
+
+def _reserved(plan, privacy):
+    """The target for curves of exactly normal noise: less what drawn noise adds; None if it is all.
+
+    The power at fpr is at most delta + e^eps fpr for the slope e^eps of the trade-off function
+    there, which is at most 1/fpr. Against mu nothing is reserved: no Gaussian curve allows for a
+    delta that stays at large epsilon.
+    """
+    target = privacy.target
+    if "mu" in target:
+        return target
+    if "epsilon" in target:
+        name, epsilon = "delta", privacy.epsilon
+    elif "advantage" in target:
+        name, epsilon = "advantage", 0.0
+    else:
+        name, epsilon = "tpr", -math.log(privacy.fpr) if privacy.fpr else math.inf
+    left = target[name] - plan.noise_delta(epsilon)
+    return {**target, name: left} if left > 0 else None
 
 
 def _noise(planned, privacy):
@@ -258,7 +296,11 @@ def _least_noise(planned, privacy):
     if noise == _NOISES[0]:
         raise ValueError(f"{privacy} is met by a noise multiplier below {noise:g}, where accounting says nothing of use; "
                          "accepted: a stronger target, or a noise_multiplier")
-    return calibrate(lambda value: planned(value).curve(privacy.threat_model), **privacy.target, bracket=(noise / 2, noise))
+    target = _reserved(planned(noise / 2), privacy)  # less noise asks for a little more
+    if not _meets(planned(noise), target, privacy.threat_model):
+        return noise
+    return calibrate(lambda value: planned(value).curve(privacy.threat_model), **target,
+                     bracket=(noise / 2, noise))
 
 
 def _batch(planned, privacy, dataset_size):
@@ -267,8 +309,9 @@ def _batch(planned, privacy, dataset_size):
         raise ValueError(f"{privacy} fails even for batches of one record at {smallest.describe()}")
     if holds(planned(dataset_size), privacy):
         return float(dataset_size)
-    return calibrate(lambda batch: planned(batch).curve(privacy.threat_model), **privacy.target,
-                     bracket=(_LEAST_BATCH, dataset_size))
+    # what drawn noise adds does not depend on the batch
+    return calibrate(lambda batch: planned(batch).curve(privacy.threat_model),
+                     **_reserved(smallest, privacy), bracket=(_LEAST_BATCH, dataset_size))
 
 
 def _steps(plan, privacy, most):

@@ -11,7 +11,6 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
-from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.training.plan import Plan, Privacy, make_plan, steps_of
 from jaxpriv.training.processes import placed
@@ -147,7 +146,8 @@ class DPTrainer:
 
         Returns: a `Trained`.
         Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step that may have been released;
-            up to the quality of JAX's generator (Threefry, 64 bits of key) and of floating-point normal numbers.
+            up to the quality of the generator (Threefry, 64 bits of key) and to the rounding of
+            normal numbers and sums. What drawn numbers lack of the normal law's tail is counted.
         Raises: ValueError for bad data (empty, NaN, lengths that differ), for a plan of another training, and where a resumed
             run has other settings, data, weights to start from, or another program; OverflowError where a Poisson sample is
             larger than the batch (probability below 1e-12), before its release; OSError where the ledger can't be written,
@@ -232,7 +232,7 @@ class DPTrainer:
             bar.advance(at)
             if at % told.checkpoint_every == 0 or at == end:
                 run.save(at, state, releases)
-        epsilon = CertifiedProfile(plan.curve(steps=run.reserved)).epsilon(plan.delta)[1]
+        epsilon = plan.profile(steps=run.reserved).epsilon(plan.delta)[1]
         return Trained(self._merged(state.parameters), self.privacy, plan, at, run.reserved, epsilon, run.history,
                        run.keys.private, np.asarray(state.canaries)[: len(places)], planted.members,
                        None if releases is None else np.asarray(releases[:at]))
