@@ -91,7 +91,8 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="ad
         noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the clipping norm.
         sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step; for samples of fixed
             size that size over the number of records (the smaller number, if they differ).
-        steps: `Float[Array, "..."]` in [0, inf), any real number; the cost does not depend on it.
+        steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Estimates follow a fractional number
+            continuously, bounds hold for both whole numbers next to it (at rate 1 for the number itself).
         adjacency: "add_remove" one record, or "replace_one".
         sampling: "poisson", each record on its own; or "fixed_size", without replacement, anew in each step.
 

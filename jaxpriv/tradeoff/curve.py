@@ -192,7 +192,7 @@ class Curve:
         return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
 
     def compose(self, n):
-        """The curve of n >= 0 equal mechanisms seen together; n may be any real number.
+        """The curve of n >= 0 equal mechanisms seen together; n may be any real number (bounds: of whole ones next to it).
 
         Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's noncentrality n times its own.
         Sub-sampled Gaussian noise by its privacy-loss transform, at a cost that does not depend on n; all other curves on a
@@ -206,14 +206,17 @@ class Curve:
         return Curve(self.experiment.compose(as_parameter("n", n, NONNEGATIVE)))
 
     def delta_bounds(self, epsilon):
-        """(lower, upper) with the exact delta(epsilon) of these parameters in between, in float64 whatever the mode.
+        """(lower, upper) with the exact delta(epsilon) of these parameters in between.
 
-        Guarantee: both sides, up to the rounding model below. Where the curve is in closed form rounding is the only error:
-        delta = A - e^epsilon B is computed to 64 units in the last place of log A, times A/delta where A and B cancel. For a
-        composition of sub-sampled Gaussian steps the bracket adds aliasing, truncated frequencies, the quadrature of each
-        transform, and the rounding of the sums (`jaxpriv.accounting.inversion`); for one of other mechanisms discretisation,
-        truncation of tails, aliasing, and the rounding of the Fourier transforms (`jaxpriv.accounting.grid`). Where the former
-        is wide (few steps at a small rate) it is narrowed by the latter, but not inside `jit`.
+        Computed in float64 whatever the mode; returned as NumPy float64, or inside `jit` in JAX's dtype, rounded outward.
+
+        Guarantee: both sides, of the parameters exactly as they were given; docs/certified.md lists every source of error
+        with its bound. Where the curve is in closed form rounding is the only one. For a composition of sub-sampled Gaussian
+        steps the bracket adds aliasing, truncated frequencies, the quadrature of each transform, and the rounding of the sums
+        (`jaxpriv.accounting.inversion`); for one of other mechanisms discretisation, truncation of tails, aliasing, and the
+        rounding of the Fourier transforms (`jaxpriv.accounting.grid`). Where the former is wide (few steps at a small rate)
+        it is narrowed by the latter, but not inside `jit`. Fractional numbers of steps are bracketed by the whole ones next
+        to them, for between two there is no mechanism; Gaussian noise without sub-sampling is one at any real number.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).delta_bounds(1.0)
