@@ -281,5 +281,5 @@ def test_errors():
         random.normal(jax.random.PRNGKey(0))
     with pytest.raises(ValueError, match="dtype = int32"):
         random.normal(jax.random.key(0), (3,), jnp.int32)
-    with pytest.raises(ValueError, match="fewer than"):
+    with pytest.raises(ValueError, match="below 2"):
         random.normal(jax.random.key(0), (2**16, 2**16))
