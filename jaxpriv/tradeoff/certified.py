@@ -58,7 +58,7 @@ def bounds_of_epsilon(experiment, delta):
 
 def bounds_of_beta(experiment, alpha):
     """(lower, upper) of a certified type II error at alpha."""
-    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=lambda level: 1 - level, falling=True)
+    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=lambda level: jnp.minimum((1 - level) * (1 + 1e-15), 1.0), falling=True)
 
 
 def _logarithms(delta):

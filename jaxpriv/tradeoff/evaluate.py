@@ -240,7 +240,8 @@ def bounds_of_epsilon(experiment, lowest, log_delta, delta):
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:
-        high = jnp.where(last[1] <= delta, jnp.minimum(high, last[0]), high)
+        told = (last[1] <= delta) & ((last[1] == 0) | (delta > jnp.finfo(delta.dtype).tiny))
+        high = jnp.where(told, jnp.minimum(high, last[0]), high)
     return jnp.minimum(low, high), high
 
 

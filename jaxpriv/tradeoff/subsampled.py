@@ -223,6 +223,8 @@ class Subsampled(Pair):
             up = self.base.epsilon(jnp.minimum(log_delta - jnp.log(self.rate), 0.0), False)
             return sampled_loss(up, self.rate)
         # p delta(e)/(p + (1-p) e^e) = delta: e lies left of the base's answer for delta
+        reachable = log_delta > -jnp.inf
+        log_delta = jnp.where(reachable, log_delta, jnp.where(jnp.isnan(log_delta), jnp.nan, -1.0))
         high = self.base.epsilon(log_delta, True)
 
         def shortfall(e):
@@ -234,7 +236,8 @@ class Subsampled(Pair):
             return log_delta - (jnp.log(self.rate) + log_delta_base - weight), slope
 
         e = newton_in_bracket(shortfall, jnp.zeros_like(high), high)
-        return e - jnp.log(self.rate + (1 - self.rate) * jnp.exp(e))
+        value = e - jnp.log(self.rate + (1 - self.rate) * jnp.exp(e))
+        return jnp.where(reachable | jnp.isnan(log_delta), value, self.loss_bound(True))
 
     def errors(self, alpha, reverse):
         if reverse:
