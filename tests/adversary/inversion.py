@@ -35,7 +35,7 @@ from tests.adversary.chi_square import Unavailable
 
 TOLERANCE = 90  # bits of relative accuracy aimed at
 COLUMNS = 48
-MOST = 24_000  # frequencies
+MOST = 12_000  # frequencies
 NATS = math.log(2.0)
 
 
@@ -58,6 +58,11 @@ class Composition:
 
     def log_g(self, z):
         """log G at a real z in doubles: chooses lines and steps, enters no value."""
+        if z not in self.kept:
+            self.kept[z] = self.new_log_g(z)
+        return self.kept[z]
+
+    def new_log_g(self, z):
         total = self.normal_float * z * (z - 1) / 2
         for s in self.shifts:
             total += s.n * shift_log_g(s.m_float, s.q_float, z)
@@ -79,11 +84,11 @@ class Composition:
         else:
             to_z = (lambda u: 1 + math.exp(u)) if region == "delta" else (lambda u: -math.exp(u))
             low, high = -40.0, 40.0
-        grid = np.linspace(low, high, 81)
+        grid = np.linspace(low, high, 61)
         values = [self.guarded(to_z(u), eps) for u in grid]
         best = int(np.argmin(values))
-        a, b = grid[max(best - 1, 0)], grid[min(best + 1, 80)]
-        for _ in range(40):
+        a, b = grid[max(best - 1, 0)], grid[min(best + 1, 60)]
+        for _ in range(16):
             u, v = a + (b - a) * 0.382, a + (b - a) * 0.618
             if self.guarded(to_z(u), eps) < self.guarded(to_z(v), eps):
                 b = v
@@ -106,8 +111,8 @@ class Composition:
         found = {}
         for side in (1, -1):
             best = math.inf
-            for k in range(-60, 50):
-                step = 2.0 ** (k / 2)
+            for k in range(-24, 22):
+                step = 2.0 ** k
                 z = c + side * step
                 if not low <= z <= high:
                     z = low if side < 0 else high
@@ -129,9 +134,10 @@ class Composition:
         if not math.isfinite(log_value):
             raise Unavailable("no saddle point")
         period = self.period(e, c, region, log_value)
-        if self.frequencies(c, 2 * math.pi / period) > MOST:
+        frequencies = self.frequencies(c, 2 * math.pi / period)
+        if frequencies > MOST:
             raise Unavailable(f"more than {MOST} frequencies")
-        return self.inverted(eps, c, period, log_value)
+        return self.inverted(eps, c, period, frequencies)
 
     def frequencies(self, c, h):
         """About how many steps h it takes until the integrand has decayed, in doubles (a choice, no value)."""
@@ -147,7 +153,7 @@ class Composition:
                 return y / h
         return math.inf
 
-    def inverted(self, eps, c, period, log_value):
+    def inverted(self, eps, c, period, frequencies):
         most = max([s.n for s in self.shifts] + [n for _, n in self.laplaces] + [f[1] for f in self.finites] + [1])
         shift = 0.0
         for s in self.shifts:
@@ -158,7 +164,8 @@ class Composition:
             h = 2 * arb.pi() / arb(period)
             total = acb(0)
             rows_done, rows = 0, 4
-            tables = self.tables(z0, h, c, float(h.mid()), bits)
+            reach = 2 * math.pi / period * frequencies
+            tables = [(s.n, shift_nodes(s, z0, h, c, bits, reach)) for s in self.shifts]
             scale = None
             while True:
                 if (rows_done + rows) * COLUMNS > MOST:
@@ -176,10 +183,6 @@ class Composition:
                 rows = min(rows_done, 128)
             result = abs(total.real * h / arb.pi())
             return result + arb(0, 1) * abs(result.mid()) * arb(2) ** -TOLERANCE
-
-    def tables(self, z0, h, c, h_float, bits):
-        """For each part what makes its G(z0 + i k h), k = row COLUMNS + column."""
-        return [(s.n, shift_nodes(s, z0, h, c, bits)) for s in self.shifts]
 
     def terms(self, tables, z0, h, eps, first_row, rows):
         count = rows * COLUMNS
@@ -231,30 +234,43 @@ class Nodes:
         return (acb_mat(table) * self.columns).entries()
 
 
-def shift_nodes(s, z0, h, c, bits):
+def shift_nodes(s, z0, h, c, bits, reach):
+    """Nodes of a mesh that agrees with the mesh of their midpoints at z0, z0 + i reach/3 and z0 + i reach."""
     m, q = s.m(), s.q()
     d = min(math.pi / (2 * s.m_float), 7.0)
-    d_ball = arb(d)
-    step = 2 * math.pi * d / (bits * NATS + d * d)
-    step = min(step, 0.45)
+    step = min(2 * math.pi * d / (bits * NATS + d * d), 0.45)
     low, high = shift_range(s.m_float, s.q_float, c, bits)
-    weights, base = [], []
-    norm = arb(step) / (2 * arb.pi()).sqrt()
-    for j in range(math.floor(low / step), math.ceil(high / step) + 1):
-        x = acb(arb(step) * j, d_ball)
-        w = (1 - q) + q * (m * x - m * m / 2).exp()
-        loss = w.log()
-        weights.append(norm * (z0 * loss - x * x / 2).exp())
-        base.append((acb(0, 1) * h * loss).exp())
-    return Nodes(weights, base)
+    needed = TOLERANCE + 10 + math.log2(s.n)
+    probes = [acb(z0, arb(y)) for y in (0.0, reach / 3, reach)]
+
+    def mesh(step, offset):
+        return [(x, ((1 - q) + q * (m * x - m * m / 2).exp()).log())
+                for x in (acb(arb(step) * (arb(j) + offset), arb(d))
+                          for j in range(math.floor(low / step), math.ceil(high / step) + 1))]
+
+    def weights(nodes, z, step):
+        norm = arb(step) / (2 * arb.pi()).sqrt()
+        return [norm * (z * loss - x * x / 2).exp() for x, loss in nodes]
+
+    for _ in range(6):
+        nodes, others = mesh(step, 0), mesh(step, arb(0.5))
+        size = abs(sum(weights(nodes, z0, step), acb(0))).mid()
+        gaps = [abs(sum(weights(nodes, z, step), acb(0)) - sum(weights(others, z, step), acb(0))) / size for z in probes]
+        if all(g < arb(2) ** -needed for g in gaps):
+            own = weights(nodes, z0, step)
+            return Nodes(own, [(acb(0, 1) * h * loss).exp() for _, loss in nodes])
+        step /= 2
+        if len(nodes) > 6000:
+            break
+    raise Unavailable("no mesh is fine enough")
 
 
 def shift_line(s, c):
     """(weights, losses) of a quadrature on the real line with G(c) as the unit, in doubles."""
-    center = max(0.0, c * s.m_float)
-    if center > 1e4:
-        raise Unavailable("line too far right")
-    x = np.linspace(-14, center + 14, int((28 + center) * 80))
+    center = c * s.m_float
+    if abs(center) > 1e4:
+        raise Unavailable("line too far out")
+    x = np.linspace(min(0.0, center) - 14, max(0.0, center) + 14, int((28 + abs(center)) * 80))
     loss = shift_loss(s.m_float, s.q_float, x)
     f = -x * x / 2 + c * loss
     weights = np.exp(f - f.max())
@@ -263,9 +279,8 @@ def shift_line(s, c):
 
 def shift_range(m, q, c, bits):
     """Where -x^2/2 + c L(x) lies within 2^-bits of its largest value."""
-    center = max(0.0, c * m) if c > 0 else 0.0
-    reach = math.sqrt(2 * bits * NATS) + 2
-    x = np.linspace(-reach - 1 - abs(c) * m * 0, center + reach + 1, 4001)
+    reach = math.sqrt(2 * bits * NATS) + 3
+    x = np.linspace(min(0.0, c * m) - reach, max(0.0, c * m) + reach, 4001)
     f = -x * x / 2 + c * shift_loss(m, q, x)
     keep = x[f > f.max() - bits * NATS - 3]
     return float(keep[0]) - 0.5, float(keep[-1]) + 0.5
@@ -277,16 +292,19 @@ def shift_loss(m, q, x):
 
 
 def shift_log_g(m, q, z):
-    center = max(0.0, z * m)
-    if center > 1e5:
+    """log G(z) of one part in doubles, from nodes around the two places where the integrand peaks: 0 and z m."""
+    center = z * m
+    if abs(center) > 1e7:
         raise OverflowError
-    parts = [np.linspace(-14, 14, 1401)]
-    if center > 0:
-        parts = [np.linspace(-14, center + 14, int((28 + center) * 50))]
-    x = parts[0]
+    step = min(0.05, 0.4 / m) if m < 40 else 0.01
+    x = np.arange(-14, 14, step)
+    if center > 1:
+        x = np.concatenate([x[x < center - 14], center + x])
+    elif center < -1:
+        x = np.concatenate([center + x, x[x > center + 14]])
     f = -x * x / 2 + z * shift_loss(m, q, x)
     top = f.max()
-    return float(top + math.log(np.exp(f - top).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)))
+    return float(top + math.log(np.exp(f - top).sum() * step / math.sqrt(2 * math.pi)))
 
 
 def laplace_log_g(r, z):

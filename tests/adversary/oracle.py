@@ -32,6 +32,9 @@ FINITE = ("randomized_response", "approximate_dp")
 BITS = 84  # about 1e-25
 
 
+KEPT, METHODS = {}, {}
+
+
 @dataclass
 class Truth:
     """Balls of delta and 1 - delta; `again(bits)` gives them at a higher precision, None where there is no more."""
@@ -82,7 +85,12 @@ def truth(mechanism, eps, direction="forward"):
         direction = "forward"
     if direction == "symmetric":
         return larger(truth(mechanism, eps, "forward"), truth(mechanism, eps, "reverse"))
-    return one_direction(mechanism, eps, direction == "forward")
+    key = (mechanism, eps, direction)
+    if key not in KEPT:
+        if len(KEPT) > 5000:
+            KEPT.clear()
+        KEPT[key] = one_direction(mechanism, eps, direction == "forward")
+    return KEPT[key]
 
 
 def larger(a, b):
@@ -99,7 +107,11 @@ def log_delta(mechanism, eps, direction="forward"):
 
 
 def one_direction(mechanism, eps, forward):
-    evaluate = method(simplified(mechanism))
+    if mechanism not in METHODS:
+        if len(METHODS) > 2000:
+            METHODS.clear()
+        METHODS[mechanism] = method(simplified(mechanism))
+    evaluate = METHODS[mechanism]
 
     def again(bits):
         with precision(bits):

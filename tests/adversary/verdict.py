@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from flint import arb
 
 from tests.adversary.balls import exact, one, precision
+from tests.adversary.settings import LEAVES, scale
 from tests.adversary.oracle import Unavailable, steps_around, truth
 
 WIDE = 1e-4
+ONE_PAIR = LEAVES
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,8 @@ def beta(mechanism, direction, alpha):
                 points[eps] = g(eps)
             return points[eps]
 
-        middle = 0.0
-        span = 1.0
+        span = min(max(scale(mechanism)[0], 1e-200), 1e3)
+        middle, enough = 0.0, 1e-9 if mechanism[0] in ONE_PAIR else 1e-5
         for _ in range(60):  # a bracket around the maximum
             low, high = middle - span, middle + span
             if not at(low) < at(middle) and at(low) > at(middle):
@@ -151,7 +153,7 @@ def beta(mechanism, direction, alpha):
                 break
         else:
             raise Unavailable("no bracket of beta")
-        golden = 0.381966
+        golden, span_of_first = 0.381966, high - low
         for _ in range(46):
             wide_right = high - middle > middle - low
             new = middle + golden * (high - middle) if wide_right else middle - golden * (middle - low)
@@ -162,7 +164,7 @@ def beta(mechanism, direction, alpha):
                 high = new
             else:
                 low = new
-            if high - low < 1e-9 * max(1.0, abs(middle)):
+            if high - low < enough * span_of_first:
                 break
         xs = [arb(e).exp() for e in (low, middle, high)]
         ys = [at(e) for e in (low, middle, high)]
