@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from jaxpriv.cli import compile_fast
 from tests.adversary import bounds
 from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.verdict import WIDE, judge
@@ -60,11 +61,17 @@ def judged(settings, mode):
     return [(s, b, judge(s, *b)) for s, b in zip(settings, brackets)]
 
 
+def region(setting):
+    sizes = [f"{np.log10(abs(x)):.0f}" if x else "zero" for x in [*bounds.numbers(setting.mechanism)[:4], setting.argument]]
+    return f"{setting.direction} log10 of parameters and argument: {' '.join(sizes)}"
+
+
 class Table:
     """Counts per family and mode."""
 
     def __init__(self):
         self.rows = collections.defaultdict(collections.Counter)
+        self.wide = collections.Counter()
 
     def add(self, family, mode, setting, verdict):
         row = self.rows[family, mode]
@@ -72,6 +79,12 @@ class Table:
         row[verdict.kind] += 1
         if verdict.kind in ("right", "undecided") and verdict.width > WIDE:
             row["wide"] += 1
+            self.wide[family, setting.method, region(setting)] += 1
+
+    def regions(self):
+        """Where brackets are wider than 1e-4 relative: family, method, decades of parameters and argument."""
+        lines = [f"{n:6d}  {' '.join(key)}" for key, n in self.wide.most_common(60)]
+        return "\n".join(["wide brackets:", *lines])
 
     def text(self):
         names = ("settings", "violation", "undecided", "unavailable", "wide")
@@ -93,6 +106,7 @@ def main(arguments=None):
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="violations.jsonl")
     a = parser.parse_args(arguments)
+    compile_fast()
     table, begun, done = Table(), time.time(), 0
     with open(a.out, "a") as out:
         for k, (family, mode) in enumerate(itertools.cycle(itertools.product(a.family, a.mode))):
@@ -108,6 +122,7 @@ def main(arguments=None):
                     print(json.dumps({**row, "note": v.note}), file=out, flush=True)
             print(f"{family} {mode} {s.method} {s.direction} {time.time() - t:.1f} s", flush=True)
     print(table.text())
+    print(table.regions())
 
 
 if __name__ == "__main__":

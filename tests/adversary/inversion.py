@@ -34,8 +34,10 @@ from tests.adversary.balls import exact, precision
 from tests.adversary.chi_square import Unavailable
 
 TOLERANCE = 90  # bits of relative accuracy aimed at
+ROUGH = 58  # where the transform decays slowly
 COLUMNS = 48
 MOST = 12_000  # frequencies
+PATIENCE = 800_000  # nodes times frequencies where the transform decays slowly
 NATS = math.log(2.0)
 
 
@@ -54,7 +56,7 @@ class Composition:
     def __init__(self, shifts=(), normal=None, normal_float=0.0, laplaces=(), finites=()):
         self.shifts, self.normal, self.normal_float = list(shifts), normal, normal_float
         self.laplaces, self.finites = list(laplaces), list(finites)
-        self.kept = {}
+        self.kept, self.aim = {}, TOLERANCE
 
     def log_g(self, z):
         """log G at a real z in doubles: chooses lines and steps, enters no value."""
@@ -105,8 +107,8 @@ class Composition:
         return value if value == value else math.inf
 
     def period(self, eps, c, region, log_value):
-        """Lambda = 2 pi/h such that both images of eps add less than 2^-TOLERANCE of the value."""
-        aim = log_value - (TOLERANCE + 8) * NATS
+        """Lambda = 2 pi/h such that both images of eps add less than 2^-self.aim of the value."""
+        aim = log_value - (self.aim + 8) * NATS
         low, high = {"delta": (1.0, math.inf), "complement": (0.0, 1.0), "reverse": (-math.inf, 0.0)}[region]
         found = {}
         for side in (1, -1):
@@ -135,37 +137,94 @@ class Composition:
             raise Unavailable("no saddle point")
         period = self.period(e, c, region, log_value)
         frequencies = self.frequencies(c, 2 * math.pi / period)
-        if frequencies > MOST:
-            raise Unavailable(f"more than {MOST} frequencies")
-        return self.inverted(eps, c, period, frequencies)
+        if frequencies <= MOST / 2:
+            return self.inverted(eps, c, period, frequencies)
+        if self.aim > ROUGH:
+            rough = Composition(self.shifts, self.normal, self.normal_float, self.laplaces, self.finites)
+            rough.aim, rough.kept = ROUGH, self.kept
+            return rough.value(eps, region)
+        reach = 2 * math.pi / period * frequencies
+        if not math.isfinite(reach):
+            raise Unavailable("the transform does not decay")
+        first = self.in_panels(eps, c, period, reach, 1.0)
+        second = self.in_panels(eps, c, period, reach, 0.77)
+        with precision(400):
+            return second + arb(0, 1) * (2 * abs(first - second) + abs(second.mid()) * arb(2) ** -self.aim)
 
     def frequencies(self, c, h):
         """About how many steps h it takes until the integrand has decayed, in doubles (a choice, no value)."""
         lines = [(s.n, *shift_line(s, c)) for s in self.shifts]
-        for k in range(1, 200):
+        small = 0
+        for k in range(2, 200):
             y = h * 2.0 ** (k / 2)
             log_size = -self.normal_float * y * y / 2 - math.log(abs(complex(c, y) * complex(c - 1, y)))
             log_size += math.log(abs(c * (c - 1)))
             for n, weights, loss in lines:
-                g = abs(np.sum(weights * np.exp(1j * y * loss)))
-                log_size += n * math.log(max(g, 1e-13))
-            if log_size < -(TOLERANCE + 8) * NATS:
-                return y / h
+                g = max(abs(np.sum(weights * np.exp(1j * y * 2.0 ** (e / 8) * loss))) for e in (-1, 0, 1))
+                log_size += n * math.log(max(g, 1e-11))
+            small = small + 1 if log_size < -(self.aim + 8) * NATS else 0
+            if small == 3:
+                return y / h / 2
         return math.inf
 
-    def inverted(self, eps, c, period, frequencies):
+    def in_panels(self, eps, c, period, reach, stretch):
+        """Gauss-Legendre on [0, Y], [Y, 2Y], [2Y, 4Y], ...: e^(iyL) of a panel is the square of the one before."""
+        pole = min(abs(c), abs(c - 1))
+        y0 = stretch * min(3 * pole, 50 / period)
+        panels = max(1, math.ceil(math.log2(reach / y0)) + 3)
+        cycles = reach * abs(float(eps.mid())) / 4
+        n = next((n for n in (64, 96, 160, 256) if cycles < 0.8 * n - 25), None)
+        if n is None or panels > 60:
+            raise Unavailable("too many oscillations before the transform has decayed")
+        bits, most = self.bits()
+        bits += panels
+        with precision(bits):
+            z0 = arb(c)
+            rule = gauss(n, bits)
+            meshes = [(s.n, *shift_mesh(s, z0, c, bits, reach, self.aim)) for s in self.shifts]
+            if sum(len(losses) for _, losses, _ in meshes) * n * panels > PATIENCE:
+                raise Unavailable("the transform decays too slowly")
+            total, scale = acb(0), None
+            for panel in range(-1, panels + 4):
+                if panel < 0:
+                    ys, width = [arb(y0) * t for t, _ in rule], arb(y0)
+                else:
+                    width = arb(y0) * 2**panel
+                    ys = [width * (1 + t) for t, _ in rule]
+                g = [acb(1)] * n
+                for k, (count, losses, weights) in enumerate(meshes):
+                    if panel <= 0:
+                        rows = [[(acb(0, 1) * y * loss).exp() for y in ys] for loss in losses]
+                    else:
+                        rows = [[e * e for e in row] for row in held[k]]
+                    if panel == -1:
+                        held = {} if k == 0 else held
+                    held[k] = rows
+                    values = (acb_mat([weights]) * acb_mat(rows)).entries()
+                    g = [a * v**count for a, v in zip(g, values)]
+                terms = [self.term(g[i], acb(z0, ys[i]), eps) for i in range(n)]
+                total += sum((t * w for t, (_, w) in zip(terms, rule)), acb(0)) * width
+                scale = abs(terms[0]).mid() if scale is None else scale
+                if max(abs(t).mid() for t in terms) * width < abs(total).mid() * arb(2) ** -(self.aim + 4):
+                    break
+            else:
+                raise Unavailable("the transform has not decayed")
+            return abs(total.real / arb.pi())
+
+    def bits(self):
         most = max([s.n for s in self.shifts] + [n for _, n in self.laplaces] + [f[1] for f in self.finites] + [1])
-        shift = 0.0
-        for s in self.shifts:
-            shift = max(shift, min(math.pi / (2 * s.m_float), 7.0) ** 2 / 2)
-        bits = int(TOLERANCE + 60 + math.log2(most) + 2 * shift / NATS)
+        shift = max([0.0] + [min(math.pi / (2 * s.m_float), 7.0) ** 2 / 2 for s in self.shifts])
+        return int(self.aim + 60 + math.log2(most) + 2 * shift / NATS), most
+
+    def inverted(self, eps, c, period, frequencies):
+        bits, _ = self.bits()
         with precision(bits):
             z0 = arb(c)
             h = 2 * arb.pi() / arb(period)
             total = acb(0)
             rows_done, rows = 0, 4
             reach = 2 * math.pi / period * frequencies
-            tables = [(s.n, shift_nodes(s, z0, h, c, bits, reach)) for s in self.shifts]
+            tables = [(s.n, shift_nodes(s, z0, h, c, bits, reach, self.aim)) for s in self.shifts]
             scale = None
             while True:
                 if (rows_done + rows) * COLUMNS > MOST:
@@ -178,11 +237,11 @@ class Composition:
                 total += part
                 last = max(float((abs(t).upper() / scale).upper().mid()) for t in terms[-2 * COLUMNS:])
                 rows_done += rows
-                if last * rows_done * COLUMNS < 2.0 ** -(TOLERANCE + 6):
+                if last * rows_done * COLUMNS < 2.0 ** -(self.aim + 6):
                     break
                 rows = min(rows_done, 128)
             result = abs(total.real * h / arb.pi())
-            return result + arb(0, 1) * abs(result.mid()) * arb(2) ** -TOLERANCE
+            return result + arb(0, 1) * abs(result.mid()) * arb(2) ** -self.aim
 
     def terms(self, tables, z0, h, eps, first_row, rows):
         count = rows * COLUMNS
@@ -190,21 +249,31 @@ class Composition:
         for n, nodes in tables:
             values = nodes.values(first_row, rows)
             g = [a * v ** n for a, v in zip(g, values)]
-        s = self.normal() if self.normal is not None else None
-        out = []
-        for k in range(count):
-            z = acb(z0, h * (first_row * COLUMNS + k))
-            value = g[k] / (z * (z - 1))
-            power = -eps * (z - 1)
-            if s is not None:
-                power += s * z * (z - 1) / 2
-            value *= power.exp()
-            for r, n in self.laplaces:
-                value *= laplace_g(exact(r), z) ** n
-            for _, n, make in self.finites:
-                value *= sum(((z * loss).exp() * p for loss, p in make()), acb(0)) ** n
-            out.append(value)
-        return out
+        return [self.term(g[k], acb(z0, h * (first_row * COLUMNS + k)), eps) for k in range(count)]
+
+    def term(self, g, z, eps):
+        """G(z) e^(-eps (z-1))/(z (z-1)), g the product of the sub-sampled parts."""
+        value = g / (z * (z - 1))
+        power = -eps * (z - 1)
+        if self.normal is not None:
+            power += self.normal() * z * (z - 1) / 2
+        value *= power.exp()
+        for r, n in self.laplaces:
+            value *= laplace_g(exact(r), z) ** n
+        for _, n, make in self.finites:
+            value *= sum(((z * loss).exp() * p for loss, p in make()), acb(0)) ** n
+        return value
+
+
+RULES = {}
+
+
+def gauss(n, bits):
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    if (n, bits) not in RULES:
+        pairs = [arb.legendre_p_root(n, k, weight=True) for k in range(n)]
+        RULES[n, bits] = [((1 + t) / 2, w / 2) for t, w in pairs]
+    return RULES[n, bits]
 
 
 class Nodes:
@@ -234,13 +303,18 @@ class Nodes:
         return (acb_mat(table) * self.columns).entries()
 
 
-def shift_nodes(s, z0, h, c, bits, reach):
-    """Nodes of a mesh that agrees with the mesh of their midpoints at z0, z0 + i reach/3 and z0 + i reach."""
+def shift_nodes(s, z0, h, c, bits, reach, aim):
+    losses, weights = shift_mesh(s, z0, c, bits, reach, aim)
+    return Nodes(weights, [(acb(0, 1) * h * loss).exp() for loss in losses])
+
+
+def shift_mesh(s, z0, c, bits, reach, aim):
+    """(losses, weights e^(z0 L)) of a mesh that agrees with the mesh of their midpoints at z0, z0 + i reach/3 and z0 + i reach."""
     m, q = s.m(), s.q()
     d = min(math.pi / (2 * s.m_float), 7.0)
     step = min(2 * math.pi * d / (bits * NATS + d * d), 0.45)
     low, high = shift_range(s.m_float, s.q_float, c, bits)
-    needed = TOLERANCE + 10 + math.log2(s.n)
+    needed = aim + 10 + math.log2(s.n)
     probes = [acb(z0, arb(y)) for y in (0.0, reach / 3, reach)]
 
     def mesh(step, offset):
@@ -257,8 +331,7 @@ def shift_nodes(s, z0, h, c, bits, reach):
         size = abs(sum(weights(nodes, z0, step), acb(0))).mid()
         gaps = [abs(sum(weights(nodes, z, step), acb(0)) - sum(weights(others, z, step), acb(0))) / size for z in probes]
         if all(g < arb(2) ** -needed for g in gaps):
-            own = weights(nodes, z0, step)
-            return Nodes(own, [(acb(0, 1) * h * loss).exp() for _, loss in nodes])
+            return [loss for _, loss in nodes], weights(nodes, z0, step)
         step /= 2
         if len(nodes) > 6000:
             break
@@ -266,14 +339,15 @@ def shift_nodes(s, z0, h, c, bits, reach):
 
 
 def shift_line(s, c):
-    """(weights, losses) of a quadrature on the real line with G(c) as the unit, in doubles."""
+    """(weights, losses) of a quadrature on a shifted line with G(c) as the unit, in doubles."""
     center = c * s.m_float
     if abs(center) > 1e4:
         raise Unavailable("line too far out")
-    x = np.linspace(min(0.0, center) - 14, max(0.0, center) + 14, int((28 + abs(center)) * 80))
-    loss = shift_loss(s.m_float, s.q_float, x)
+    d = min(math.pi / (2 * s.m_float), 3.0)
+    x = np.arange(min(0.0, center) - 14, max(0.0, center) + 14, min(0.02, 0.1 / s.m_float)) + 1j * d
+    loss = np.log((1 - s.q_float) + s.q_float * np.exp(s.m_float * x - s.m_float**2 / 2))
     f = -x * x / 2 + c * loss
-    weights = np.exp(f - f.max())
+    weights = np.exp(f - f.real.max())
     return weights / weights.sum(), loss
 
 
@@ -297,11 +371,9 @@ def shift_log_g(m, q, z):
     if abs(center) > 1e7:
         raise OverflowError
     step = min(0.05, 0.4 / m) if m < 40 else 0.01
-    x = np.arange(-14, 14, step)
-    if center > 1:
-        x = np.concatenate([x[x < center - 14], center + x])
-    elif center < -1:
-        x = np.concatenate([center + x, x[x > center + 14]])
+    half = round(14 / step)
+    ring, middle = np.arange(-half, half + 1), round(center / step)
+    x = step * np.union1d(ring, ring + middle)  # one mesh: a gap or a doubled node would count n times
     f = -x * x / 2 + z * shift_loss(m, q, x)
     top = f.max()
     return float(top + math.log(np.exp(f - top).sum() * step / math.sqrt(2 * math.pi)))
