@@ -4,6 +4,8 @@
 inside `jax.jit`, JAX's default; "jit64": float64 arrays inside `jax.jit` with x64 switched on.
 """
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,8 +92,19 @@ def shape(mechanism):
     return mechanism if isinstance(mechanism, str) else None
 
 
+SPENT = [0.0]  # seconds in the package
+
+
 def says(settings, mode):
     """[(lower, upper)] of settings that share structure, direction and method."""
+    begun = time.monotonic()
+    try:
+        return answers(settings, mode)
+    finally:
+        SPENT[0] += time.monotonic() - begun
+
+
+def answers(settings, mode):
     first = settings[0]
     if mode == "scalar":
         with jax.enable_x64(False):

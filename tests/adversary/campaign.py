@@ -9,6 +9,7 @@ import argparse
 import collections
 import itertools
 import json
+import signal
 import time
 from dataclasses import asdict
 
@@ -17,7 +18,8 @@ import numpy as np
 from jaxpriv.cli import compile_fast
 from tests.adversary import bounds
 from tests.adversary.settings import FAMILIES, METHODS, batch
-from tests.adversary.verdict import WIDE, judge
+from tests.adversary.oracle import Unavailable
+from tests.adversary.verdict import WIDE, Verdict, judge
 
 KINDS = {"jit32": np.float32}
 
@@ -54,11 +56,26 @@ def judged(settings, mode):
         if len(settings) > 1:
             half = len(settings) // 2
             return judged(settings[:half], mode) + judged(settings[half:], mode)
-        from tests.adversary.verdict import Verdict
-
         text = f"{type(wrong).__name__}: {str(wrong)[:200]}"
         return [(settings[0], (float("nan"), float("nan")), Verdict("violation", text))]
-    return [(s, b, judge(s, *b)) for s, b in zip(settings, brackets)]
+    return [(s, b, patient(s, b)) for s, b in zip(settings, brackets)]
+
+
+def patient(setting, bracket, seconds=3):
+    """The verdict, or "unavailable" if the oracle takes too much of the processor."""
+
+    def late(*_):
+        raise Unavailable("the oracle took too long")
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        return judge(setting, *bracket)
+    except Unavailable as reason:
+        return Verdict("unavailable", str(reason))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def region(setting):
@@ -120,7 +137,9 @@ def main(arguments=None):
                 if v.kind == "violation":
                     row = {"family": family, "mode": mode, "seed": seed, **asdict(s), "low": low, "high": high}
                     print(json.dumps({**row, "note": v.note}), file=out, flush=True)
-            print(f"{family} {mode} {s.method} {s.direction} {time.time() - t:.1f} s", flush=True)
+            print(f"{family} {mode} {s.method} {s.direction} {time.time() - t:.1f} s, "
+                  f"of which the package {bounds.SPENT[0]:.1f} s", flush=True)
+            bounds.SPENT[0] = 0.0
     print(table.text())
     print(table.regions())
 

@@ -131,6 +131,12 @@ class Composition:
 
     def value(self, eps, region):
         """The ball of |I(eps)|, eps a ball of exact content."""
+        found = self.unchecked(eps, region)
+        if not (found.is_finite() and found.rel_accuracy_bits() > 20):
+            raise Unavailable("the inversion did not settle")
+        return found
+
+    def unchecked(self, eps, region):
         e = float(eps.mid())
         c, log_value = self.saddle(e, region)
         if not math.isfinite(log_value):

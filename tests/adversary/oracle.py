@@ -221,7 +221,19 @@ def without_revelation(members):
     with precision(64):
         normal_float = float(normal().mid()) if normals else 0.0
     composition = Composition(shifts, normal, normal_float, laplaces, finites)
-    return refining(lambda eps, forward: composed(composition, eps, forward), False)
+
+    def evaluate(eps, forward):
+        if not normals:  # then the losses have a lower end: -end
+            end = sum((-(1 - part.q()).log() * part.n for part in shifts), zero())
+            end += sum((exact(r) * n for r, n in laplaces), zero())
+            end += sum((-make()[1][0] * n for _, n, make in finites), zero())
+            if forward and -eps - end >= 0:
+                return -eps.expm1(), eps.exp()
+            if not forward and eps - end >= 0:
+                return zero(), one()
+        return composed(composition, eps, forward)
+
+    return refining(evaluate, False)
 
 
 def refining(function, refines):

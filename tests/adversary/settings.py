@@ -113,7 +113,7 @@ def structure(family, draw):
         inner, other = draw.pick(*LEAVES[:4]), draw.pick(*LEAVES[:4])
 
         def mixed():
-            w = draw.log(1e-6, 1, 0.5, 1.0, 0.25, 0.125)
+            w = max(round(draw.log(1e-6, 1, 0.5, 1.0, 0.25, 0.125) * 2**20), 1) / 2**20  # w + (1 - w) = 1 in float32
             return ("mixture", (leaf(inner, draw), leaf(other, draw)), (w, 1 - w))
 
         return mixed
