@@ -59,7 +59,9 @@ def curve(mechanism, take):
 
 
 def directed(c, direction):
-    return c if direction == "forward" else c.reversed() if direction == "reverse" else c.symmetric()
+    return (
+        c if direction == "forward" else c.reversed() if direction == "reverse" else c.symmetric()
+    )
 
 
 def ask(c, method, argument):
@@ -81,7 +83,9 @@ PROGRAMS = {}
 def program(template, direction, method, mode):
     key = (repr(shape(template)), direction, method, mode)
     if key not in PROGRAMS:
-        PROGRAMS[key] = jax.jit(lambda arrays, argument: evaluate(template, direction, method, arrays, argument))
+        PROGRAMS[key] = jax.jit(
+            lambda arrays, argument: evaluate(template, direction, method, arrays, argument)
+        )
     return PROGRAMS[key]
 
 
@@ -108,7 +112,10 @@ def answers(settings, mode):
     first = settings[0]
     if mode == "scalar":
         with jax.enable_x64(False):
-            return [pair(evaluate(s.mechanism, s.direction, s.method, numbers(s.mechanism), s.argument)) for s in settings]
+            return [
+                pair(evaluate(s.mechanism, s.direction, s.method, numbers(s.mechanism), s.argument))
+                for s in settings
+            ]
     rows = np.array([numbers(s.mechanism) for s in settings])
     columns = [rows[:, k] for k in range(rows.shape[1])]
     argument = np.array([s.argument for s in settings])
@@ -120,7 +127,9 @@ def answers(settings, mode):
         wide = mode == "jit64"
         kind = jnp.float64 if wide else jnp.float32
         with jax.enable_x64(wide):
-            arrays = [jnp.asarray(c.astype(np.float64 if wide else np.float32), kind) for c in columns]
+            arrays = [
+                jnp.asarray(c.astype(np.float64 if wide else np.float32), kind) for c in columns
+            ]
             at = jnp.asarray(argument.astype(np.float64 if wide else np.float32), kind)
             low, high = program(first.mechanism, first.direction, first.method, mode)(arrays, at)
     low, high = np.broadcast_to(low, len(settings)), np.broadcast_to(high, len(settings))

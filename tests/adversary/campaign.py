@@ -17,14 +17,14 @@ import numpy as np
 
 from jaxpriv.cli import compile_fast
 from tests.adversary import bounds
-from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.oracle import Unavailable
+from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.verdict import WIDE, Verdict, judge
 
 KINDS = {"jit32": np.float32}
 
 
-def tested(family, mode, count, seed, methods=METHODS, corners=0.25):
+def examined(family, mode, count, seed, methods=METHODS, corners=0.25):
     """[(setting, (lower, upper), verdict)] of one batch; a refusal of valid input is a violation of its own."""
     settings = batch(family, count, seed, methods, corners)
     if mode in KINDS:
@@ -35,7 +35,9 @@ def tested(family, mode, count, seed, methods=METHODS, corners=0.25):
 
 def valid(setting):
     """Still inside the documented domain after rounding (n = 1 + tiny and weights are not)."""
-    return all(np.isfinite(x) for x in [*bounds.numbers(setting.mechanism), setting.argument]) and positive(setting.mechanism)
+    return all(
+        np.isfinite(x) for x in [*bounds.numbers(setting.mechanism), setting.argument]
+    ) and positive(setting.mechanism)
 
 
 def positive(mechanism):
@@ -52,7 +54,7 @@ def judged(settings, mode):
         return []
     try:
         brackets = bounds.says(settings, mode)
-    except Exception as wrong:  # noqa: BLE001 - whatever it raises for valid input is wrong
+    except Exception as wrong:
         if len(settings) > 1:
             half = len(settings) // 2
             return judged(settings[:half], mode) + judged(settings[half:], mode)
@@ -79,7 +81,10 @@ def patient(setting, bracket, seconds=3):
 
 
 def region(setting):
-    sizes = [f"{np.log10(abs(x)):.0f}" if x else "zero" for x in [*bounds.numbers(setting.mechanism)[:4], setting.argument]]
+    sizes = [
+        f"{np.log10(abs(x)):.0f}" if x else "zero"
+        for x in [*bounds.numbers(setting.mechanism)[:4], setting.argument]
+    ]
     return f"{setting.direction} log10 of parameters and argument: {' '.join(sizes)}"
 
 
@@ -106,13 +111,17 @@ class Table:
     def text(self):
         names = ("settings", "violation", "undecided", "unavailable", "wide")
         head = f"{'family':20s}{'mode':8s}" + "".join(f"{n:>13s}" for n in names)
-        lines = [f"{family:20s}{mode:8s}" + "".join(f"{row[n]:13d}" for n in names)
-                 for (family, mode), row in sorted(self.rows.items())]
+        lines = [
+            f"{family:20s}{mode:8s}" + "".join(f"{row[n]:13d}" for n in names)
+            for (family, mode), row in sorted(self.rows.items())
+        ]
         return "\n".join([head, *lines])
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--settings", type=int, default=500)
     parser.add_argument("--batch", type=int, default=25)
@@ -131,14 +140,26 @@ def main(arguments=None):
                 break
             seed = a.seed * 1_000_003 + k
             t = time.time()
-            for s, (low, high), v in tested(family, mode, a.batch, seed, tuple(a.method), a.corners):
+            for s, (low, high), v in examined(
+                family, mode, a.batch, seed, tuple(a.method), a.corners
+            ):
                 done += 1
                 table.add(family, mode, s, v)
                 if v.kind == "violation":
-                    row = {"family": family, "mode": mode, "seed": seed, **asdict(s), "low": low, "high": high}
+                    row = {
+                        "family": family,
+                        "mode": mode,
+                        "seed": seed,
+                        **asdict(s),
+                        "low": low,
+                        "high": high,
+                    }
                     print(json.dumps({**row, "note": v.note}), file=out, flush=True)
-            print(f"{family} {mode} {s.method} {s.direction} {time.time() - t:.1f} s, "
-                  f"of which the package {bounds.SPENT[0]:.1f} s", flush=True)
+            print(
+                f"{family} {mode} {s.method} {s.direction} {time.time() - t:.1f} s, "
+                f"of which the package {bounds.SPENT[0]:.1f} s",
+                flush=True,
+            )
             bounds.SPENT[0] = 0.0
     print(table.text())
     print(table.regions())

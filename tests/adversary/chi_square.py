@@ -100,14 +100,16 @@ def poisson_mixture(t, nc, d):
     if last > LONGEST:
         raise Unavailable(f"noncentral chi-square with a series of {last} terms")
     pois, step = [(-lam).exp()], []
-    density = x ** a * (-x).exp() / (a + 1).gamma()
+    density = x**a * (-x).exp() / (a + 1).gamma()
     q = [gamma_above(a, x)]
     for j in range(last):
         pois.append(pois[-1] * lam / (j + 1))
         step.append(density)
         q.append(q[-1] + density)
         density = density * x / (a + j + 1)
-    rest = pois[-1] * lam / (last + 1) / (1 - lam / (last + 2))  # sum of the Poisson weights beyond `last`
+    rest = (
+        pois[-1] * lam / (last + 1) / (1 - lam / (last + 2))
+    )  # sum of the Poisson weights beyond `last`
     upper = sum((w * v for w, v in zip(pois, q)), zero()) + arb(0.5, 0.5) * rest
     p = gamma_below(a + last, x)
     # beyond `last`, P(a+j, x) <= P(a+last, x)
@@ -138,7 +140,11 @@ def ratio_threshold(nc, d, eps):
     target = eps.mid() + nc / 2
     if is_one(d):
         # cosh(s) = e^target, s = mu sqrt t
-        s = target + (1 + (-expm1_(-2 * target)).sqrt()).log() if target > 0.01 else acosh_near(target)
+        s = (
+            target + (1 + (-expm1_(-2 * target)).sqrt()).log()
+            if target > 0.01
+            else acosh_near(target)
+        )
         return (s * s / nc).mid()
     goal = ctx.prec
     try:

@@ -57,7 +57,9 @@ def laplace(ratio, eps, forward):
         half = (eps - r) / 2
         return -expm1(half), half.exp()
 
-    return choose(eps - r, lambda: choose(-eps - r, inside, lambda: everything(eps)), lambda: (zero(), one()))
+    return choose(
+        eps - r, lambda: choose(-eps - r, inside, lambda: everything(eps)), lambda: (zero(), one())
+    )
 
 
 def approximate_dp(epsilon, delta, eps, forward):
@@ -131,10 +133,16 @@ def relaxed_laplace(ratio, eps, forward):
         return 2 * (t / 2).sinh() ** 2 / cosh, 1 / cosh
 
     if forward:
-        return choose(eps - log_cosh, lambda: choose(-eps - r, forward_inside, lambda: everything(eps)),
-                      lambda: (zero(), one()))
-    return choose(eps - r, lambda: choose(-eps - log_cosh, reverse_inside, lambda: everything(eps)),
-                  lambda: (zero(), one()))
+        return choose(
+            eps - log_cosh,
+            lambda: choose(-eps - r, forward_inside, lambda: everything(eps)),
+            lambda: (zero(), one()),
+        )
+    return choose(
+        eps - r,
+        lambda: choose(-eps - log_cosh, reverse_inside, lambda: everything(eps)),
+        lambda: (zero(), one()),
+    )
 
 
 def subsample(rate, base, eps, forward):

@@ -24,7 +24,9 @@ def enumerated(parts, eps, forward):
     sums = [(zero(), one())]  # (loss, P)
     for make, n in parts:
         (l0, p0), (l1, p1) = make()
-        own = [(l0 * (n - k) + l1 * k, fmpz(comb(n, k)) * p0 ** (n - k) * p1 ** k) for k in range(n + 1)]
+        own = [
+            (l0 * (n - k) + l1 * k, fmpz(comb(n, k)) * p0 ** (n - k) * p1**k) for k in range(n + 1)
+        ]
         sums = [(a + b, p * r) for a, p in sums for b, r in own]
     delta, complement = zero(), zero()
     for loss, p in sums:

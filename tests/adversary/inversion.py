@@ -109,12 +109,16 @@ class Composition:
     def period(self, eps, c, region, log_value):
         """Lambda = 2 pi/h such that both images of eps add less than 2^-self.aim of the value."""
         aim = log_value - (self.aim + 8) * NATS
-        low, high = {"delta": (1.0, math.inf), "complement": (0.0, 1.0), "reverse": (-math.inf, 0.0)}[region]
+        low, high = {
+            "delta": (1.0, math.inf),
+            "complement": (0.0, 1.0),
+            "reverse": (-math.inf, 0.0),
+        }[region]
         found = {}
         for side in (1, -1):
             best = math.inf
             for k in range(-24, 22):
-                step = 2.0 ** k
+                step = 2.0**k
                 z = c + side * step
                 if not low <= z <= high:
                     z = low if side < 0 else high
@@ -146,7 +150,9 @@ class Composition:
         if frequencies <= MOST / 2:
             return self.inverted(eps, c, period, frequencies)
         if self.aim > ROUGH:
-            rough = Composition(self.shifts, self.normal, self.normal_float, self.laplaces, self.finites)
+            rough = Composition(
+                self.shifts, self.normal, self.normal_float, self.laplaces, self.finites
+            )
             rough.aim, rough.kept = ROUGH, self.kept
             return rough.value(eps, region)
         reach = 2 * math.pi / period * frequencies
@@ -155,7 +161,9 @@ class Composition:
         first = self.in_panels(eps, c, period, reach, 1.0)
         second = self.in_panels(eps, c, period, reach, 0.77)
         with precision(400):
-            return second + arb(0, 1) * (2 * abs(first - second) + abs(second.mid()) * arb(2) ** -self.aim)
+            return second + arb(0, 1) * (
+                2 * abs(first - second) + abs(second.mid()) * arb(2) ** -self.aim
+            )
 
     def frequencies(self, c, h):
         """About how many steps h it takes until the integrand has decayed, in doubles (a choice, no value)."""
@@ -163,10 +171,15 @@ class Composition:
         small = 0
         for k in range(2, 200):
             y = h * 2.0 ** (k / 2)
-            log_size = -self.normal_float * y * y / 2 - math.log(abs(complex(c, y) * complex(c - 1, y)))
+            log_size = -self.normal_float * y * y / 2 - math.log(
+                abs(complex(c, y) * complex(c - 1, y))
+            )
             log_size += math.log(abs(c * (c - 1)))
             for n, weights, loss in lines:
-                g = max(abs(np.sum(weights * np.exp(1j * y * 2.0 ** (e / 8) * loss))) for e in (-1, 0, 1))
+                g = max(
+                    abs(np.sum(weights * np.exp(1j * y * 2.0 ** (e / 8) * loss)))
+                    for e in (-1, 0, 1)
+                )
                 log_size += n * math.log(max(g, 1e-11))
             small = small + 1 if log_size < -(self.aim + 8) * NATS else 0
             if small == 3:
@@ -190,7 +203,7 @@ class Composition:
             meshes = [(s.n, *shift_mesh(s, z0, c, bits, reach, self.aim)) for s in self.shifts]
             if sum(len(losses) for _, losses, _ in meshes) * n * panels > PATIENCE:
                 raise Unavailable("the transform decays too slowly")
-            total, scale = acb(0), None
+            total, scale, held = acb(0), None, {}
             for panel in range(-1, panels + 4):
                 if panel < 0:
                     ys, width = [arb(y0) * t for t, _ in rule], arb(y0)
@@ -203,22 +216,27 @@ class Composition:
                         rows = [[(acb(0, 1) * y * loss).exp() for y in ys] for loss in losses]
                     else:
                         rows = [[e * e for e in row] for row in held[k]]
-                    if panel == -1:
-                        held = {} if k == 0 else held
                     held[k] = rows
                     values = (acb_mat([weights]) * acb_mat(rows)).entries()
                     g = [a * v**count for a, v in zip(g, values)]
                 terms = [self.term(g[i], acb(z0, ys[i]), eps) for i in range(n)]
                 total += sum((t * w for t, (_, w) in zip(terms, rule)), acb(0)) * width
                 scale = abs(terms[0]).mid() if scale is None else scale
-                if max(abs(t).mid() for t in terms) * width < abs(total).mid() * arb(2) ** -(self.aim + 4):
+                if max(abs(t).mid() for t in terms) * width < abs(total).mid() * arb(2) ** -(
+                    self.aim + 4
+                ):
                     break
             else:
                 raise Unavailable("the transform has not decayed")
             return abs(total.real / arb.pi())
 
     def bits(self):
-        most = max([s.n for s in self.shifts] + [n for _, n in self.laplaces] + [f[1] for f in self.finites] + [1])
+        most = max(
+            [s.n for s in self.shifts]
+            + [n for _, n in self.laplaces]
+            + [f[1] for f in self.finites]
+            + [1]
+        )
         shift = max([0.0] + [min(math.pi / (2 * s.m_float), 7.0) ** 2 / 2 for s in self.shifts])
         return int(self.aim + 60 + math.log2(most) + 2 * shift / NATS), most
 
@@ -241,7 +259,9 @@ class Composition:
                     part += terms[0] / 2
                     scale = abs(terms[0]).mid()
                 total += part
-                last = max(float((abs(t).upper() / scale).upper().mid()) for t in terms[-2 * COLUMNS:])
+                last = max(
+                    float((abs(t).upper() / scale).upper().mid()) for t in terms[-2 * COLUMNS :]
+                )
                 rows_done += rows
                 if last * rows_done * COLUMNS < 2.0 ** -(self.aim + 6):
                     break
@@ -254,7 +274,7 @@ class Composition:
         g = [acb(1)] * count
         for n, nodes in tables:
             values = nodes.values(first_row, rows)
-            g = [a * v ** n for a, v in zip(g, values)]
+            g = [a * v**n for a, v in zip(g, values)]
         return [self.term(g[k], acb(z0, h * (first_row * COLUMNS + k)), eps) for k in range(count)]
 
     def term(self, g, z, eps):
@@ -287,7 +307,7 @@ class Nodes:
 
     def __init__(self, weights, base):
         self.weights, self.base = weights, base
-        self.row_base = [b ** COLUMNS for b in base]
+        self.row_base = [b**COLUMNS for b in base]
         columns = []
         for b in base:
             powers, p = [], acb(1)
@@ -315,7 +335,7 @@ def shift_nodes(s, z0, h, c, bits, reach, aim):
 
 
 def shift_mesh(s, z0, c, bits, reach, aim):
-    """(losses, weights e^(z0 L)) of a mesh that agrees with the mesh of their midpoints at z0, z0 + i reach/3 and z0 + i reach."""
+    """(losses, weights e^(z0 L)) of a mesh that agrees with that of its midpoints at z0 + i (0, reach/3, reach)."""
     m, q = s.m(), s.q()
     d = min(math.pi / (2 * s.m_float), 7.0)
     step = min(2 * math.pi * d / (bits * NATS + d * d), 0.45)
@@ -324,9 +344,13 @@ def shift_mesh(s, z0, c, bits, reach, aim):
     probes = [acb(z0, arb(y)) for y in (0.0, reach / 3, reach)]
 
     def mesh(step, offset):
-        return [(x, ((1 - q) + q * (m * x - m * m / 2).exp()).log())
-                for x in (acb(arb(step) * (arb(j) + offset), arb(d))
-                          for j in range(math.floor(low / step), math.ceil(high / step) + 1))]
+        return [
+            (x, ((1 - q) + q * (m * x - m * m / 2).exp()).log())
+            for x in (
+                acb(arb(step) * (arb(j) + offset), arb(d))
+                for j in range(math.floor(low / step), math.ceil(high / step) + 1)
+            )
+        ]
 
     def weights(nodes, z, step):
         norm = arb(step) / (2 * arb.pi()).sqrt()
@@ -335,7 +359,10 @@ def shift_mesh(s, z0, c, bits, reach, aim):
     for _ in range(6):
         nodes, others = mesh(step, 0), mesh(step, arb(0.5))
         size = abs(sum(weights(nodes, z0, step), acb(0))).mid()
-        gaps = [abs(sum(weights(nodes, z, step), acb(0)) - sum(weights(others, z, step), acb(0))) / size for z in probes]
+        gaps = [
+            abs(sum(weights(nodes, z, step), acb(0)) - sum(weights(others, z, step), acb(0))) / size
+            for z in probes
+        ]
         if all(g < arb(2) ** -needed for g in gaps):
             return [loss for _, loss in nodes], weights(nodes, z0, step)
         step /= 2
@@ -379,7 +406,9 @@ def shift_log_g(m, q, z):
     step = min(0.05, 0.4 / m) if m < 40 else 0.01
     half = round(14 / step)
     ring, middle = np.arange(-half, half + 1), round(center / step)
-    x = step * np.union1d(ring, ring + middle)  # one mesh: a gap or a doubled node would count n times
+    x = step * np.union1d(
+        ring, ring + middle
+    )  # one mesh: a gap or a doubled node would count n times
     f = -x * x / 2 + z * shift_loss(m, q, x)
     top = f.max()
     return float(top + math.log(np.exp(f - top).sum() * step / math.sqrt(2 * math.pi)))
@@ -389,7 +418,11 @@ def laplace_log_g(r, z):
     a = math.log(0.5) - z * r
     b = math.log(0.5) - r + z * r
     k = 2 * z - 1
-    middle = math.log(0.5) - z * r + (max(k * r, 0.0) + math.log(-math.expm1(-abs(k) * r) / abs(k)) if k else math.log(r))
+    middle = (
+        math.log(0.5)
+        - z * r
+        + (max(k * r, 0.0) + math.log(-math.expm1(-abs(k) * r) / abs(k)) if k else math.log(r))
+    )
     return float(np.logaddexp.reduce([a, b, middle]))
 
 

@@ -16,19 +16,22 @@ Raises `Unavailable` where no method is within its budget.
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 
 from tests.adversary.balls import PRECISIONS, accurate, exact, one, precision, sign, zero
 from tests.adversary.chi_square import Unavailable
-from tests.adversary.closed import approximate_dp, perfect, profile
+from tests.adversary.closed import perfect, profile
 from tests.adversary.finite import enumerated
 from tests.adversary.inversion import Composition, composed, shift_part
 
 DIRECTIONS = ("forward", "reverse", "symmetric")
-EITHER_WAY = ("gaussian", "laplace", "randomized_response", "approximate_dp")  # the same in both directions
-FINITE = ("randomized_response", "approximate_dp")
+EITHER_WAY = (
+    "gaussian",
+    "laplace",
+    "randomized_response",
+    "approximate_dp",
+)  # the same in both directions
 BITS = 84  # about 1e-25
 
 
@@ -49,7 +52,9 @@ class Truth:
             raise ValueError("NaN")
         if math.isinf(x):
             return -1 if x > 0 else 1
-        return self.decide(lambda t: t.delta - exact(x) if x <= 0.5 else (1 - exact(x)) - t.complement)
+        return self.decide(
+            lambda t: t.delta - exact(x) if x <= 0.5 else (1 - exact(x)) - t.complement
+        )
 
     def compare_log(self, x):
         """Sign of log delta - x for a double x (which may be -inf, the log of 0), or None."""
@@ -95,7 +100,11 @@ def truth(mechanism, eps, direction="forward"):
 
 def larger(a, b):
     with precision(600):
-        s = a.decide(lambda t: t.delta - b.delta) if b.delta < 0.5 else a.decide(lambda t: b.complement - t.complement)
+        s = (
+            a.decide(lambda t: t.delta - b.delta)
+            if b.delta < 0.5
+            else a.decide(lambda t: b.complement - t.complement)
+        )
         if s is not None:
             return a if s >= 0 else b
         return Truth(a.delta.union(b.delta), a.complement.union(b.complement))
@@ -138,7 +147,10 @@ def simplified(mechanism):
             return ("gaussian", lambda: exact(steps).sqrt() / exact(noise))
         if steps != math.floor(steps):
             raise ValueError("two truths")
-        return ("compose", (("subsample", rate, ("gaussian", lambda: 1 / exact(noise))), int(steps)))
+        return (
+            "compose",
+            (("subsample", rate, ("gaussian", lambda: 1 / exact(noise))), int(steps)),
+        )
     if name == "power":
         return flattened([(p[0], p[1])])
     if name == "compose":
@@ -169,17 +181,27 @@ def method(mechanism):
         return refining(lambda eps, forward: perfect(eps), True)
     names = {m[0] for m, _ in members}
     if names == {"gaussian"}:
-        return refining(lambda eps, forward: profile(("gaussian", lambda: squares(members).sqrt()), eps, forward), True)
+        return refining(
+            lambda eps, forward: profile(
+                ("gaussian", lambda: squares(members).sqrt()), eps, forward
+            ),
+            True,
+        )
     if names == {"relaxed_gaussian"} and len({m[2] for m, _ in members}) == 1:
         root = lambda: squares(members).sqrt()  # noqa: E731
         dim = members[0][0][2]
-        return refining(lambda eps, forward: profile(("relaxed_gaussian", root, dim), eps, forward), True)
+        return refining(
+            lambda eps, forward: profile(("relaxed_gaussian", root, dim), eps, forward), True
+        )
     if any(n != int(n) for m, n in members if m[0] != "gaussian"):
         raise Unavailable("fractional counts")
     if len(members) == 1 and members[0][1] == 1:
         return method(members[0][0])
     revealing = [(m[2], n) for m, n in members if m[0] == "approximate_dp"]
-    pure = [(("randomized_response", m[1]), n) if m[0] == "approximate_dp" else (m, n) for m, n in members]
+    pure = [
+        (("randomized_response", m[1]), n) if m[0] == "approximate_dp" else (m, n)
+        for m, n in members
+    ]
     inner = without_revelation([(m, n) for m, n in pure if not trivial(m)])
 
     def evaluate(eps, forward):
@@ -206,13 +228,17 @@ def without_revelation(members):
             normals.append((m, n))
         elif name == "subsample" and p[1][0] == "gaussian":
             mu = p[1][1]
-            shifts.append(shift_part(lambda mu=mu: value_of(mu), p[0], n, float(value_of(mu).mid())))
+            shifts.append(
+                shift_part(lambda mu=mu: value_of(mu), p[0], n, float(value_of(mu).mid()))
+            )
         elif name == "laplace":
             laplaces.append((p[0], int(n)))
         elif finite(m):
             make = outcomes(m)
             with precision(64):
-                finites.append(([(float(a.mid()), float(b.mid())) for a, b in make()], int(n), make))
+                finites.append(
+                    ([(float(a.mid()), float(b.mid())) for a, b in make()], int(n), make)
+                )
         else:
             raise Unavailable(f"composition with {name}")
     if not shifts and not normals:
@@ -251,28 +277,49 @@ def squares(members):
 
 def trivial(m):
     """Null and alternative are the same."""
-    return m[0] in ("gaussian", "laplace", "randomized_response") and not callable(m[1]) and m[1] == 0.0
+    return (
+        m[0] in ("gaussian", "laplace", "randomized_response")
+        and not callable(m[1])
+        and m[1] == 0.0
+    )
 
 
 def finite(m):
-    return m[0] == "randomized_response" or (m[0] == "subsample" and m[2][0] == "randomized_response")
+    return m[0] == "randomized_response" or (
+        m[0] == "subsample" and m[2][0] == "randomized_response"
+    )
 
 
 def outcomes(m):
     """-> [(loss, P)] of (sub-sampled) randomised response."""
     if m[0] == "randomized_response":
         e = m[1]
-        return lambda: [(exact(e), 1 / (1 + exact(e).exp())), (-exact(e), 1 / (1 + (-exact(e)).exp()))]
+        return lambda: [
+            (exact(e), 1 / (1 + exact(e).exp())),
+            (-exact(e), 1 / (1 + (-exact(e)).exp())),
+        ]
     rate, (_, e) = m[1], m[2]
-    return lambda: [((1 + exact(rate) * sign * (sign * exact(e)).expm1() * sign).log(), 1 / (1 + (sign * exact(e)).exp()))
-                    for sign in (1, -1)]
+    return lambda: [
+        (
+            (1 + exact(rate) * sign * (sign * exact(e)).expm1() * sign).log(),
+            1 / (1 + (sign * exact(e)).exp()),
+        )
+        for sign in (1, -1)
+    ]
 
 
 def steps_around(mechanism):
     """The mechanisms whose truths a bracket has to hold: two for DP-SGD of a fractional number of steps."""
-    if mechanism[0] == "dp_sgd" and mechanism[2] != 1.0 and mechanism[3] != math.floor(mechanism[3]):
-        return [(*mechanism[:3], math.floor(mechanism[3])), (*mechanism[:3], math.ceil(mechanism[3]))]
+    if (
+        mechanism[0] == "dp_sgd"
+        and mechanism[2] != 1.0
+        and mechanism[3] != math.floor(mechanism[3])
+    ):
+        return [
+            (*mechanism[:3], math.floor(mechanism[3])),
+            (*mechanism[:3], math.ceil(mechanism[3])),
+        ]
     return [mechanism]
 
 
-__all__ = ["DIRECTIONS", "FINITE", "Fraction", "Truth", "Unavailable", "approximate_dp", "fmpq", "log_delta", "truth"]
+__all__ = ["DIRECTIONS", "Truth", "Unavailable", "log_delta", "truth"]

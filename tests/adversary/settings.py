@@ -22,7 +22,9 @@ class Setting:
 
     def rounded(self, kind):
         """As float32 (or float64) arrays hold it."""
-        return Setting(rounded(self.mechanism, kind), self.direction, self.method, float(kind(self.argument)))
+        return Setting(
+            rounded(self.mechanism, kind), self.direction, self.method, float(kind(self.argument))
+        )
 
 
 def rounded(mechanism, kind):
@@ -46,10 +48,26 @@ class Draw:
         return options[self.random.integers(len(options))]
 
     def mu(self):
-        return self.log(1e-4, 60, 0.0, 1.0, 5e-324, 1e-310, 1e-30, 1e-6, 1e-8, 38.0, 1e3, 1e6, 1e20, 1e300)
+        return self.log(
+            1e-4, 60, 0.0, 1.0, 5e-324, 1e-310, 1e-30, 1e-6, 1e-8, 38.0, 1e3, 1e6, 1e20, 1e300
+        )
 
     def ratio(self):
-        return self.log(1e-4, 60, 0.0, 1.0, 5e-324, 1e-310, 1e-16, 1e-6, 34.227044900178164, 700.0, 745.2, 1e5, 1e300)
+        return self.log(
+            1e-4,
+            60,
+            0.0,
+            1.0,
+            5e-324,
+            1e-310,
+            1e-16,
+            1e-6,
+            34.227044900178164,
+            700.0,
+            745.2,
+            1e5,
+            1e300,
+        )
 
     def rate(self):
         return self.log(1e-6, 1, 1.0, 1e-9, 1e-300, 0.5, 1 - 2.0**-53, 1 - 2.0**-24, 1e-3)
@@ -96,10 +114,27 @@ def moderate(name, draw):
     return ("dp_sgd", draw.log(0.6, 8), draw.log(1e-3, 0.5), float(round(draw.log(20, 5000))))
 
 
-LEAVES = ("gaussian", "laplace", "randomized_response", "approximate_dp", "relaxed_gaussian", "relaxed_laplace",
-          "membership")
-FAMILIES = (*LEAVES, "subsample", "mixture", "dp_sgd", "dp_sgd_full", "dp_sgd_fractional", "finite_powers",
-            "dp_sgd_pairs", "mixed", "many")
+LEAVES = (
+    "gaussian",
+    "laplace",
+    "randomized_response",
+    "approximate_dp",
+    "relaxed_gaussian",
+    "relaxed_laplace",
+    "membership",
+)
+FAMILIES = (
+    *LEAVES,
+    "subsample",
+    "mixture",
+    "dp_sgd",
+    "dp_sgd_full",
+    "dp_sgd_fractional",
+    "finite_powers",
+    "dp_sgd_pairs",
+    "mixed",
+    "many",
+)
 
 
 def structure(family, draw):
@@ -113,16 +148,33 @@ def structure(family, draw):
         inner, other = draw.pick(*LEAVES[:4]), draw.pick(*LEAVES[:4])
 
         def mixed():
-            w = max(round(draw.log(1e-6, 1, 0.5, 1.0, 0.25, 0.125) * 2**20), 1) / 2**20  # w + (1 - w) = 1 in float32
+            w = (
+                max(round(draw.log(1e-6, 1, 0.5, 1.0, 0.25, 0.125) * 2**20), 1) / 2**20
+            )  # w + (1 - w) = 1 in float32
             return ("mixture", (leaf(inner, draw), leaf(other, draw)), (w, 1 - w))
 
         return mixed
     if family == "dp_sgd":
-        return lambda: ("dp_sgd", draw.noise(), draw.log(1e-4, 1, 0.5, 0.9999, 1 - 2.0**-53), draw.steps(True))
+        return lambda: (
+            "dp_sgd",
+            draw.noise(),
+            draw.log(1e-4, 1, 0.5, 0.9999, 1 - 2.0**-53),
+            draw.steps(True),
+        )
     if family == "dp_sgd_full":
-        return lambda: ("dp_sgd", draw.noise(), 1.0, draw.log(1e-3, 1e6, 0.5, 0.0, 1.0, 1e-300, 1e9))
+        return lambda: (
+            "dp_sgd",
+            draw.noise(),
+            1.0,
+            draw.log(1e-3, 1e6, 0.5, 0.0, 1.0, 1e-300, 1e9),
+        )
     if family == "dp_sgd_fractional":
-        return lambda: ("dp_sgd", draw.noise(), draw.log(1e-2, 1), draw.log(1.01, 3e3, 1.5, 0.5, 0.0, 2.5))
+        return lambda: (
+            "dp_sgd",
+            draw.noise(),
+            draw.log(1e-2, 1),
+            draw.log(1.01, 3e3, 1.5, 0.5, 0.0, 2.5),
+        )
     if family == "finite_powers":
         inner = draw.pick("randomized_response", "approximate_dp")
         n = float(draw.pick(1, 2, 3, 10, 37, 200))
@@ -130,11 +182,25 @@ def structure(family, draw):
     if family == "dp_sgd_pairs":
         return lambda: ("compose", moderate("dp_sgd", draw), moderate("dp_sgd", draw))
     if family == "mixed":
-        others = [draw.pick("gaussian", "laplace", "randomized_response", "approximate_dp") for _ in range(2)]
-        return lambda: ("compose", moderate(draw.pick("dp_sgd"), draw), *(moderate(o, draw) for o in others))
+        others = [
+            draw.pick("gaussian", "laplace", "randomized_response", "approximate_dp")
+            for _ in range(2)
+        ]
+        return lambda: (
+            "compose",
+            moderate(draw.pick("dp_sgd"), draw),
+            *(moderate(o, draw) for o in others),
+        )
     if family == "many":
-        names = [draw.pick("gaussian", "laplace", "randomized_response", "dp_sgd", "approximate_dp") for _ in range(12)]
-        return lambda: ("compose", ("gaussian", draw.log(0.1, 1)), *(moderate(o, draw) for o in names))
+        names = [
+            draw.pick("gaussian", "laplace", "randomized_response", "dp_sgd", "approximate_dp")
+            for _ in range(12)
+        ]
+        return lambda: (
+            "compose",
+            ("gaussian", draw.log(0.1, 1)),
+            *(moderate(o, draw) for o in names),
+        )
     raise ValueError(family)
 
 
@@ -158,7 +224,12 @@ def scale(mechanism):
         s, ends = scale(p[1])
         low = -math.log1p(-p[0]) if p[0] < 1 else s
         inner = [math.log1p(p[0] * math.expm1(e)) for e in ends if e < 700]
-        return max(min(s, s + math.log(p[0])), low if low < 40 else s, p[0] * min(s, 1)), (low, -low, *inner, *ends)
+        return max(min(s, s + math.log(p[0])), low if low < 40 else s, p[0] * min(s, 1)), (
+            low,
+            -low,
+            *inner,
+            *ends,
+        )
     if name == "mixture":
         parts = [scale(m) for m in p[0]]
         return max(s for s, _ in parts), tuple(e for _, ends in parts for e in ends)
@@ -185,7 +256,20 @@ def argument(method, mechanism, draw):
     size = min(max(size, 1e-300), 1e300)
     sign = draw.pick(1, 1, -1)
     if draw.random.random() < draw.corners:
-        corners = [0.0, 1e-300, -1e-300, 1.0, -1.0, 5e-324, 1e-17, 1e300, -1e300, 700.0, -745.0, size * 30]
+        corners = [
+            0.0,
+            1e-300,
+            -1e-300,
+            1.0,
+            -1.0,
+            5e-324,
+            1e-17,
+            1e300,
+            -1e300,
+            700.0,
+            -745.0,
+            size * 30,
+        ]
         near = [e * f for e in ends if math.isfinite(e) for f in (1, 1 + 2.0**-52, 1 - 2.0**-53)]
         return float(draw.pick(*corners, *near, *near, *near))
     return sign * float(size * draw.pick(draw.random.uniform(0, 1.3), draw.log(1e-3, 8)))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from flint import arb
 
 from tests.adversary.balls import exact, one, precision
-from tests.adversary.settings import LEAVES, scale
 from tests.adversary.oracle import Unavailable, steps_around, truth
+from tests.adversary.settings import LEAVES, scale
 
 WIDE = 1e-4
 ONE_PAIR = LEAVES
@@ -28,7 +28,9 @@ def judge(setting, low, high):
     try:
         notes, open_ = [], False
         for mechanism in steps_around(setting.mechanism):
-            found, undecided = CHECKS[setting.method](mechanism, setting.direction, setting.argument, low, high)
+            found, undecided = CHECKS[setting.method](
+                mechanism, setting.direction, setting.argument, low, high
+            )
             notes += found
             open_ |= undecided
     except Unavailable as reason:
@@ -36,7 +38,9 @@ def judge(setting, low, high):
     if notes:
         return Verdict("violation", "; ".join(notes))
     size = max(abs(low), abs(high))
-    width = (high - low) / size if size and math.isfinite(high) else (math.inf if high > low else 0.0)
+    width = (
+        (high - low) / size if size and math.isfinite(high) else (math.inf if high > low else 0.0)
+    )
     return Verdict("undecided" if open_ else "right", width=width)
 
 
@@ -97,7 +101,9 @@ def check_epsilon(mechanism, direction, delta, low, high):
             open_ |= s is None
             if s == -1:
                 notes.append(f"lower {low!r}: there already {digits(t)} < {delta!r}")
-            elif s == 0 and truth(mechanism, math.nextafter(low, 0.0), direction).compare(delta) in (0, -1):
+            elif s == 0 and truth(mechanism, math.nextafter(low, 0.0), direction).compare(
+                delta
+            ) in (0, -1):
                 notes.append(f"lower {low!r} above the smallest epsilon")
     return notes, open_
 
@@ -131,7 +137,7 @@ def beta(mechanism, direction, alpha):
         a = exact(alpha)
 
         def g(eps):
-            return (truth(mechanism, eps, direction).complement - arb(eps).exp() * a)
+            return truth(mechanism, eps, direction).complement - arb(eps).exp() * a
 
         low, high = -1.0, 1.0
         points = {}
@@ -156,7 +162,11 @@ def beta(mechanism, direction, alpha):
         golden, span_of_first = 0.381966, high - low
         for _ in range(46):
             wide_right = high - middle > middle - low
-            new = middle + golden * (high - middle) if wide_right else middle - golden * (middle - low)
+            new = (
+                middle + golden * (high - middle)
+                if wide_right
+                else middle - golden * (middle - low)
+            )
             if at(new) > at(middle):
                 low, high = (middle, high) if wide_right else (low, middle)
                 middle = new
@@ -242,5 +252,11 @@ def corner_mu(level):
     return low.union(high)
 
 
-CHECKS = {"delta": check_delta, "log_delta": check_log_delta, "epsilon": check_epsilon, "beta": check_beta,
-          "advantage": check_advantage, "mu": check_mu}
+CHECKS = {
+    "delta": check_delta,
+    "log_delta": check_log_delta,
+    "epsilon": check_epsilon,
+    "beta": check_beta,
+    "advantage": check_advantage,
+    "mu": check_mu,
+}
