@@ -1,0 +1,126 @@
+"""Brackets that were once wrong, one line each: the truth comes from the oracle, the printed digits are for the reader."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxpriv
+from tests.adversary import bounds
+from tests.adversary.balls import precision
+from tests.adversary.oracle import truth
+from tests.adversary.settings import Setting
+from tests.adversary.verdict import judge
+
+F, S = "forward", "symmetric"
+DP_SGD = ("dp_sgd", 1.6340471081030552, 0.06888007451010598, 52992.0)
+KEPT = [
+    ("scalar", ("dp_sgd", 1.0, 1.0, 0.5), F, "delta", 1.0),  # .0396326: half a step at rate 1
+    ("scalar", ("gaussian", 1e-6), F, "delta", -1.0),  # .63212056
+    ("scalar", ("approximate_dp", 0.1, 1e-7), F, "epsilon", 1e-7),  # 0.1
+    ("scalar", ("randomized_response", 720.0), F, "delta", 719.0),  # .632
+    (
+        "scalar",
+        ("approximate_dp", 2.432921181209306e-06, 0.0),
+        F,
+        "delta",
+        1.4094511385212357e-06,
+    ),  # 5.1173538e-7
+    (
+        "scalar",
+        ("dp_sgd", 1.0, 0.01, 1000.0),
+        F,
+        "delta",
+        100.0,
+    ),  # below the smallest double: upper > 0
+    ("scalar", ("gaussian", 1.0), F, "epsilon", 1e-310),  # 37.9
+    ("scalar", DP_SGD, F, "delta", 3.1110134381205006),  # .999999190567246...
+    ("scalar", ("relaxed_laplace", 34.227044900178164), F, "advantage", 0.0),  # .9999999477355
+    ("jit32", ("dp_sgd", 0.5, 0.01, 1000.0), F, "epsilon", 1e-5),
+    ("jit32", ("dp_sgd", 1.0, 0.01, 1000.0), F, "epsilon", 1e-5),
+    (
+        "scalar",
+        ("approximate_dp", 1e5, 1e-16),
+        S,
+        "epsilon",
+        1.4356688693382948e-08,
+    ),  # about 1e5, was inf
+    ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
+    ("scalar", ("relaxed_laplace", 1e-310), "reverse", "beta", 0.012760237089132617),
+    ("scalar", ("relaxed_laplace", 5e-324), "reverse", "advantage", 0.0),  # upper > 0
+    (
+        "scalar",
+        ("subsample", 0.001, ("gaussian", 35.44)),
+        "reverse",
+        "epsilon",
+        0.0,
+    ),  # -log(1-q), was NaN
+    ("jit64", ("subsample", 0.001, ("gaussian", 35.44)), S, "epsilon", 0.0),
+    ("jit32", ("dp_sgd", 2.0, 0.001, 1.0), "reverse", "epsilon", 0.0),
+    (
+        "jit64",
+        ("gaussian", 5e-324),
+        "reverse",
+        "beta",
+        2.219975800686796e-05,
+    ),  # upper: 1 - alpha rounded down
+    ("jit64", ("approximate_dp", 0.98, 1e-310), F, "epsilon", 5e-324),  # inf, was 0.98
+]
+
+
+@pytest.mark.parametrize(("mode", "mechanism", "direction", "method", "argument"), KEPT)
+def test_bracket(mode, mechanism, direction, method, argument):
+    setting = Setting(mechanism, direction, method, argument)
+    if mode == "jit32":
+        setting = setting.rounded(jnp.float32)
+    (bracket,) = bounds.says([setting], mode)
+    verdict = judge(setting, *bracket)
+    assert verdict.kind == "right" or (verdict.kind == "undecided" and method == "beta"), (
+        setting,
+        bracket,
+        verdict,
+    )
+    if method in ("delta", "advantage"):
+        assert bracket[1] > 0
+    if method == "epsilon" and argument > 5e-324 and direction != "symmetric":
+        assert bracket[1] < float("inf")
+
+
+MIXED = [  # noise multiplier; 0.01 and 1000 stay the double and the integer that they are
+    (0.5, 1e-5),  # 13.36082399
+    (1.0, 1e-5),  # 1.82823667
+]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("noise", "delta"), MIXED)
+def test_python_constants_among_float32(noise, delta, jit):
+    """W.subsampled_gaussian(jnp.array([0.5]), 0.01, 1000): the rate is the double 0.01 whatever the array's type."""
+
+    def ask(noise):
+        return jaxpriv.worst_case.subsampled_gaussian(noise, 0.01, 1000).epsilon_bounds(delta)
+
+    with jax.enable_x64(False):
+        low, high = (jax.jit(ask) if jit else ask)(jnp.array([noise], jnp.float32))
+    setting = Setting(("dp_sgd", noise, 0.01, 1000.0), F, "epsilon", delta)
+    verdict = judge(setting, float(low[0]), float(high[0]))
+    assert verdict.kind == "right", (low, high, verdict)
+
+
+def test_mu_of_nearly_bounded_losses():
+    """Was lower > upper (the smallest mu itself has no closed form here)."""
+    low, high = jaxpriv.relaxed.laplace(25.260993406268973).symmetric().gdp_mu_bounds()
+    assert 9.1 < low <= high < 9.3
+
+
+def test_calibrated_steps_at_full_rate():
+    """0.64666 steps, by the closed form; the target holds, and fails 1e-8 relative beyond."""
+    found = jaxpriv.calibrate(
+        lambda n: jaxpriv.worst_case.subsampled_gaussian(3.0, 1.0, n),
+        epsilon=1.0,
+        delta=1e-5,
+        bracket=(0.3, 60.0),
+    )
+    assert truth(("dp_sgd", 3.0, 1.0, found), 1.0).compare(1e-5) in (-1, 0)
+    assert truth(("dp_sgd", 3.0, 1.0, found * (1 + 1e-8)), 1.0).compare(1e-5) == 1
+    with precision(100):
+        assert abs(found - 0.64666) < 1e-4
