@@ -1,6 +1,7 @@
 """Test settings: float64 everywhere (float32 tests pass float32 arrays), and hypothesis without randomness."""
 
 import os
+import secrets
 
 import hypothesis
 import jax
@@ -13,6 +14,14 @@ compile_fast()
 jax.config.update("jax_enable_x64", True)
 hypothesis.settings.register_profile("jaxpriv", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("jaxpriv")
+
+
+# drawn before other test processes start, which inherit it
+os.environ.setdefault("ADVERSARY_SEED", str(secrets.randbelow(10**9)))
+
+
+def pytest_report_header():
+    return f"ADVERSARY_SEED={os.environ['ADVERSARY_SEED']} (tests/adversary)"
 
 
 @pytest.fixture(scope="session", autouse=True)

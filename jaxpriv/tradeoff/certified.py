@@ -58,7 +58,11 @@ def bounds_of_epsilon(experiment, delta):
 
 def bounds_of_beta(experiment, alpha):
     """(lower, upper) of a certified type II error at alpha."""
-    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=lambda level: jnp.minimum((1 - level) * (1 + 1e-15), 1.0), falling=True)
+
+    def nothing(level):
+        return jnp.minimum((1 - level) * (1 + 1e-15), 1.0)
+
+    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=nothing, falling=True)
 
 
 def _logarithms(delta):
