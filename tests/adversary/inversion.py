@@ -37,7 +37,7 @@ TOLERANCE = 90  # bits of relative accuracy aimed at
 ROUGH = 58  # where the transform decays slowly
 COLUMNS = 48
 MOST = 12_000  # frequencies
-PATIENCE = 800_000  # nodes times frequencies where the transform decays slowly
+PATIENCE = 4_000_000  # nodes times frequencies where the transform decays slowly
 NATS = math.log(2.0)
 
 
