@@ -46,6 +46,7 @@ def test_new_settings_of_this_run():
     refuse(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_ten_thousand_settings(capsys):
     table, wrong, k, done = Table(), [], 0, 0
