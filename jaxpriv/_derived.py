@@ -36,8 +36,14 @@ def derived(function, *arguments):
     if any(isinstance(leaf, jax.Array) for leaf in leaves):
         return function(*resolved(arguments, jnp.float64))
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        found = function(*(np.asarray(argument, np.float64) for argument in arguments))
+        found = function(*map(_by_numpy, arguments))
     return float(found) if all(isinstance(argument, (float, int)) for argument in arguments) else found
+
+
+def _by_numpy(argument):
+    if isinstance(argument, Derived):
+        return argument.function(*map(_by_numpy, argument.arguments))
+    return np.asarray(argument, np.float64)
 
 
 def resolved(tree, dtype):

@@ -31,12 +31,11 @@ class Gridded(Directed):
     flipped: jax.Array | np.ndarray  # bool
 
     def batch_shape(self):
-        shapes = [shape[:-1] for step in self.steps for shape in (step.experiment.batch_shape(), jnp.shape(step.count))]
-        return jnp.broadcast_shapes(jnp.shape(self.flipped), *shapes)
+        return jnp.broadcast_shapes(jnp.shape(self.flipped), *(_members_of(step)[:-1] for step in self.steps))
 
     def aligned(self, shape, dtype):
         def spread(step):
-            full = shape + jnp.broadcast_shapes(step.experiment.batch_shape(), jnp.shape(step.count))[-1:]
+            full = shape + _members_of(step)[-1:]
             count = jnp.broadcast_to(jnp.asarray(resolved(step.count, dtype), dtype), full)
             experiment = step.experiment.aligned(full, dtype)
             if isinstance(experiment, NormalShift):  # n steps of it are one, for any real n
@@ -58,7 +57,8 @@ class Gridded(Directed):
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
         for step in self.steps:
-            result = result & jnp.all(step.experiment.defined() & ~jnp.isnan(step.count), -1)
+            for leaf in jax.tree.leaves(step.count):
+                result = result & jnp.all(step.experiment.defined() & ~jnp.isnan(leaf), -1)
         return result
 
     def loss_bound(self, reverse):
@@ -173,6 +173,11 @@ class Gridded(Directed):
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
         return Gridded(tuple(Step(step.experiment, derived(product, step.count, n)) for step in self.steps), self.flipped)
+
+
+def _members_of(step):
+    """(..., members) of a step's parameters."""
+    return jnp.broadcast_shapes(step.experiment.batch_shape(), *map(jnp.shape, jax.tree.leaves(step.count)))
 
 
 def _up(count):
