@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._checks import is_traced
+
 
 @jax.tree_util.register_pytree_with_keys_class
 class Derived:
@@ -53,6 +55,15 @@ def resolved(tree, dtype):
         return leaf.function(*(jnp.asarray(value(a), dtype) for a in leaf.arguments)) if isinstance(leaf, Derived) else leaf
 
     return jax.tree.map(value, tree, is_leaf=lambda leaf: isinstance(leaf, Derived))
+
+
+def known_whole(parameter):
+    """Is it known, outside of any trace, that all its numbers are whole?"""
+    leaves = jax.tree.leaves(parameter)
+    if is_traced(leaves):
+        return False
+    values = _by_numpy(parameter)
+    return bool(np.all(values == np.floor(values)))
 
 
 def quotient(a, b):

@@ -1,6 +1,7 @@
 """Several mechanisms seen together by one adversary: the curve of the sum of their privacy losses."""
 
 import math
+import operator
 from dataclasses import replace
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
-from jaxpriv._derived import Derived, derived, grown, product, resolved, root_sum_of_squares
+from jaxpriv._derived import Derived, derived, grown, known_whole, product, resolved, root_sum_of_squares
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
@@ -51,11 +52,12 @@ class Composed(Directed):
         """
 
         def rounded(term):
-            if not isinstance(term.transform, SubsampledGaussianTransform):
+            if not isinstance(term.transform, SubsampledGaussianTransform) or known_whole(term.count):
                 return term
             return Term(term.transform, derived(_steps_up if up else _steps_down, term.count, term.transform.rate))
 
-        return Composed(tuple(map(rounded, self.terms)))
+        terms = tuple(map(rounded, self.terms))
+        return self if all(map(operator.is_, terms, self.terms)) else Composed(terms)
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)

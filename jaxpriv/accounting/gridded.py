@@ -1,12 +1,13 @@
 """A composition of any mechanisms as an experiment: what `jaxpriv.accounting.grid` computes at one eps, for batches."""
 
+import operator
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._derived import derived, product, resolved
+from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import grid
 from jaxpriv.accounting.directed import Directed
@@ -48,11 +49,12 @@ class Gridded(Directed):
         """Between two numbers of steps there is no mechanism, but for Gaussian noise."""
 
         def rounded(step):
-            if isinstance(step.experiment, NormalShift):
+            if isinstance(step.experiment, NormalShift) or known_whole(step.count):
                 return step
             return Step(step.experiment, derived(_up if up else _down, step.count))
 
-        return Gridded(tuple(map(rounded, self.steps)), self.flipped)
+        steps = tuple(map(rounded, self.steps))
+        return self if all(map(operator.is_, steps, self.steps)) else Gridded(steps, self.flipped)
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)

@@ -96,7 +96,10 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
             return np.min(low, 0)[()], np.max(high, 0)[()]
         marked = jax.tree.map(lambda leaf: _widened(leaf, jnp.nan), experiment)
         parameters, values = jax.tree.map(lambda leaf: _widened(leaf, 1.0), (experiment, values))
-        bounds = _of_whole_steps(bounds_of, falling, parameters, values)
+        if experiment.whole(up=True) is experiment:  # which the numbers tell before they are traced
+            bounds = bounds_of(parameters, *values)
+        else:
+            bounds = _of_whole_steps(bounds_of, falling, parameters, values)
         shape = experiment.batch_shape()
         seen = marked.aligned(shape, jnp.float64).defined() | ~parameters.aligned(shape, jnp.float64).defined()
         weak = jnp.where(seen, bounds[falling], nothing(*values))
@@ -147,13 +150,9 @@ def _without_subnormals(experiment, values):
 
 def _of_whole_steps(bounds_of, falling, experiment, values):
     """The bracket over the whole numbers of steps next to fractional ones."""
+    if experiment.whole(up=True) is experiment:
+        return bounds_of(experiment, *values)
     fewer, more = experiment.whole(up=False), experiment.whole(up=True)
-    if not is_traced((experiment, values)):
-        same = all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(fewer), jax.tree.leaves(more)))
-    else:
-        same = fewer is experiment
-    if same:
-        return bounds_of(fewer, *values)
     at_fewer, at_more = bounds_of(fewer, *values), bounds_of(more, *values)
     return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
 

@@ -1,5 +1,6 @@
 """Experiments known by the tangent lines of their trade-off function: mixtures, and the symmetric worst of several."""
 
+import operator
 from abc import abstractmethod
 from functools import partial
 
@@ -152,7 +153,8 @@ class Mixture(Envelope):
         return newton_in_bracket(excess, jnp.min(each, -1), jnp.max(each, -1))
 
     def whole(self, up):
-        return Mixture(tuple(member.whole(up) for member in self.members), self.weights)
+        members = tuple(member.whole(up) for member in self.members)
+        return self if all(map(operator.is_, members, self.members)) else Mixture(members, self.weights)
 
     def defined(self):
         result = jnp.ones(self.batch_shape(), bool)
@@ -269,7 +271,8 @@ class Hull(Envelope):
         return _largest([member.loss_bound(r) for member in self.members for r in (False, True)])
 
     def whole(self, up):
-        return type(self)(tuple(member.whole(up) for member in self.members))
+        members = tuple(member.whole(up) for member in self.members)
+        return self if all(map(operator.is_, members, self.members)) else type(self)(members)
 
     def last_loss(self):
         known = [member.last_loss() for member in self.members]

@@ -84,7 +84,10 @@ class Experiment(ABC):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape), resolved(self, dtype))
 
     def whole(self, up):
-        """The experiment with fractional numbers of steps rounded, up or down, where no such number is a mechanism."""
+        """The experiment with fractional numbers of steps rounded, up or down, where no such number is a mechanism.
+
+        Itself where none is known to be fractional.
+        """
         del up
         return self
 
