@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import is_traced
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter, is_traced
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -92,3 +92,21 @@ def root_sum_of_squares(*values):
     array = _module(*values)
     total = sum((value * value for value in values[1:]), values[0] * values[0])
     return array.where(total > 0, array.sqrt(array.where(total > 0, total, 1.0)), 0.0 * total)
+
+
+def combined_signal(sensitivities, noise_stds, averaging):
+    """mu of several Gaussian releases along the last axis: see `jaxpriv.worst_case.signal`."""
+    if averaging not in ("optimal", "mean"):
+        raise ValueError(f"averaging = {averaging!r}; accepted: 'optimal', 'mean'")
+    sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
+    noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
+    shape = np.broadcast_shapes(np.shape(sensitivities), np.shape(noise_stds))
+    wide = [_module(value).broadcast_to(value, shape) for value in (sensitivities, noise_stds)]
+    parts, noises = ([value[..., i] for i in range(shape[-1])] for value in wide)
+    if averaging == "mean":
+        return derived(quotient, derived(_total, *parts), derived(root_sum_of_squares, *noises))
+    return derived(root_sum_of_squares, *(derived(quotient, *pair) for pair in zip(parts, noises)))
+
+
+def _total(*values):
+    return sum(values[1:], values[0])

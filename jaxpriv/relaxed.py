@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv import worst_case
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
-from jaxpriv._derived import derived, quotient, square
+from jaxpriv._derived import combined_signal, derived, quotient, square
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
@@ -75,7 +74,7 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
         >>> print(f"{curve.advantage():.4f}")
         0.0923
     """
-    signal = worst_case.combined(sensitivities, noise_stds, averaging)
+    signal = combined_signal(sensitivities, noise_stds, averaging)
     return Curve(ChiSquareShift(as_parameter("dim", dim, AT_LEAST_ONE), derived(square, signal)))
 
 

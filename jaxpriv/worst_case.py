@@ -2,10 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
-from jaxpriv._derived import derived, quotient, resolved, root_sum_of_squares
+from jaxpriv._derived import combined_signal, derived, quotient, resolved
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -130,7 +129,7 @@ def gaussian_releases(sensitivities, noise_stds):
         >>> print(f"{jaxpriv.worst_case.gaussian_releases([3.0, 4.0], [1.0, 1.0]).gdp_mu():.4f}")
         5.0000
     """
-    return Curve(NormalShift(combined(sensitivities, noise_stds, "optimal")))
+    return Curve(NormalShift(combined_signal(sensitivities, noise_stds, "optimal")))
 
 
 def signal(sensitivities, noise_stds, averaging="optimal"):
@@ -144,25 +143,5 @@ def signal(sensitivities, noise_stds, averaging="optimal"):
         >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} {signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")
         1.1180 0.8944
     """
-    found = combined(sensitivities, noise_stds, averaging)
+    found = combined_signal(sensitivities, noise_stds, averaging)
     return resolved(found, jnp.result_type(*jax.tree.leaves(found)))
-
-
-def combined(sensitivities, noise_stds, averaging):
-    """`signal` as a parameter, which may wait for a dtype."""
-    if averaging not in ("optimal", "mean"):
-        raise ValueError(f"averaging = {averaging!r}; accepted: 'optimal', 'mean'")
-    sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
-    noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
-    array = jnp if any(isinstance(value, jax.Array) for value in (sensitivities, noise_stds)) else np
-    sensitivities, noise_stds = array.broadcast_arrays(sensitivities, noise_stds)
-    releases = range(sensitivities.shape[-1])
-    if averaging == "mean":
-        norm = derived(root_sum_of_squares, *(noise_stds[..., i] for i in releases))
-        return derived(quotient, derived(_total, *(sensitivities[..., i] for i in releases)), norm)
-    each = [derived(quotient, sensitivities[..., i], noise_stds[..., i]) for i in releases]
-    return derived(root_sum_of_squares, *each)
-
-
-def _total(*values):
-    return sum(values[1:], values[0])

@@ -237,8 +237,9 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     heavier = jnp.maximum(c * table.edges[:-1], c * table.edges[1:])
     outside = (table.edges[1:] > points[-1]) | (table.edges[:-1] < points[0])
     tail = jnp.sum(jnp.where(outside, jnp.exp(table.log_mass + heavier - value), 0.0))
-    wasted = jnp.sum(jnp.exp(waste + jnp.maximum(weight[1:], weight[:-1]))) + jnp.exp(fallen + weight[0])
-    tail = jnp.stack([tail, tail, tail + frozen(wasted)])
+    # one less delta is a sum over all of a law, of which the upper one has this much too much, the lower one too little
+    rounded = frozen(jnp.sum(jnp.exp(waste + jnp.maximum(weight[1:], weight[:-1]))))
+    tail = jnp.stack([tail + rounded, tail, tail + rounded + frozen(jnp.exp(fallen + weight[0]))])
     shifted = jnp.stack([jax.nn.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts])
     shifted = frozen(jnp.max(shifted.reshape(2, 2), 0))
     out = table.above + table.below  # upper bounds take both for infinite losses

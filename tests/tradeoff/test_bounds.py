@@ -1,5 +1,6 @@
 """Certified errors, advantage and mu: the exact value is inside, at kinks and ends too, and the width is small."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -51,6 +52,19 @@ def test_advantage():
     low, high = worst_case.gaussian(1.0).advantage_bounds()
     truth = 2 * NORM.cdf(0.5) - 1
     assert low <= truth <= high <= low + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [-30.0, -1.0, 0.0, 1.0, 100.0, 1e5])
+def test_log_delta(epsilon):
+    """Where delta is no number any more, too."""
+    with mpmath.workdps(60):
+        a = mpmath.mpf(epsilon) - mpmath.mpf(1) / 2
+        tails = [mpmath.erfc(x / mpmath.sqrt(2)) / 2 for x in (a, a + 1)]
+        truth = mpmath.log(tails[0] - mpmath.exp(epsilon) * tails[1])
+        low, high = worst_case.gaussian(1.0).log_delta_bounds(epsilon)
+        assert float(low) <= truth <= float(high)
+    assert high - low <= 1e-12 * (1 + abs(high))
+    assert worst_case.laplace(2.0).log_delta_bounds(2.0) == (-np.inf, -np.inf)
 
 
 @pytest.mark.slow

@@ -52,6 +52,10 @@ def check_golden_bounds():
     test_reference.test_worst_case_gaussian_bounds()
 
 
+def check_log_bounds():
+    test_bounds.test_log_delta(100.0)
+
+
 def check_advantage():
     test_oracle.test_advantage("relaxed_laplace")
 
@@ -202,6 +206,9 @@ SLIPS = {
     "n instead of sqrt(n)": method("compose", lambda true: lambda c, n: true(c, n * n), check_composition),
     "upper bound of delta is the lower": method("delta_bounds", narrower, check_golden_bounds),
     "bounds of delta swapped": method("delta_bounds", swapped, check_golden_bounds),
+    "upper bound of log delta is the lower": method(
+        "log_delta_bounds", lambda true: lambda c, e: (true(c, e)[0],) * 2, check_log_bounds
+    ),
     "upper bound of epsilon is the lower": method("epsilon_bounds", narrower, check_golden_bounds),
     "bounds of epsilon swapped": method("epsilon_bounds", swapped, check_golden_bounds),
     "lower bound of beta is the upper": method(
