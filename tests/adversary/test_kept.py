@@ -64,6 +64,43 @@ KEPT = [
         2.219975800686796e-05,
     ),  # upper: 1 - alpha rounded down
     ("jit64", ("approximate_dp", 0.98, 1e-310), F, "epsilon", 5e-324),  # inf, was 0.98
+    # on the lattice at eps < 0 the upper bound was too small, by 1e-11 of delta: truths .18703303497983992836,
+    # .12634511578189357868 and .52063533012467302311
+    (
+        "scalar",
+        (
+            "compose",
+            ("dp_sgd", 4.74925323802099, 0.0018132058857824006, 39.0),
+            ("approximate_dp", 0.28070231252910904, 0.0),
+            ("gaussian", 0.034031939734716764),
+        ),
+        F,
+        "delta",
+        -0.11722673690362138,
+    ),
+    (
+        "scalar",
+        (
+            "compose",
+            ("dp_sgd", 2.2930454647646887, 0.005414900254333467, 35.0),
+            ("randomized_response", 0.16203677018594298),
+        ),
+        F,
+        "delta",
+        -0.10426098667308925,
+    ),
+    (
+        "scalar",
+        (
+            "compose",
+            ("dp_sgd", 3.335607470087943, 0.006580929726425987, 28.0),
+            ("gaussian", 0.09494728760587161),
+            ("randomized_response", 0.8453298885054493),
+        ),
+        F,
+        "delta",
+        -0.5180314868139317,
+    ),
 ]
 
 
