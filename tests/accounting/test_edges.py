@@ -1,0 +1,88 @@
+"""Where rules change: rate 1, fractional numbers of steps, float32 parameters, numbers that a curve takes from around it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv
+from jaxpriv import worst_case
+
+
+def test_gradient_by_the_rate_at_one():
+    """From below, as at any other rate."""
+
+    def delta(rate):
+        return worst_case.subsampled_gaussian(1.0, rate, 3.0).delta(1.0)
+
+    step = 1e-6
+    change = (3 * delta(1.0) - 4 * delta(1 - step) + delta(1 - 2 * step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(delta)(1.0), change, rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_gradient_of_epsilon_by_the_rate_at_one():
+    def epsilon(rate):
+        return worst_case.subsampled_gaussian(1.0, rate, 3.0).symmetric().epsilon(1e-5)
+
+    np.testing.assert_allclose(jax.grad(epsilon)(1.0), 3.8770467, rtol=1e-6)
+
+
+def test_fractional_steps():
+    """Estimates are continuous in the number of steps; bounds hold for both whole numbers next to it."""
+
+    def curve(steps, rate=0.95):
+        return worst_case.subsampled_gaussian(1.0, rate, steps)
+
+    np.testing.assert_allclose(curve(2 - 1e-9).delta(1.0), curve(2.0).delta(1.0), rtol=1e-8)
+    fewer, between, more = (curve(steps).delta_bounds(1.0) for steps in (2.0, 2.5, 3.0))
+    assert between == (fewer[0], more[1])
+    assert fewer[1] < curve(2.5).delta(1.0) < more[0]
+    # at rate 1 every number of steps is a mechanism, also where others of the batch have another rate
+    exact = worst_case.gaussian(0.5**0.5).delta(1.0)
+    low, high = curve(0.5, np.array([1.0, 0.5])).delta_bounds(1.0)
+    assert low[0] <= exact <= high[0] <= low[0] * (1 + 1e-5)
+    np.testing.assert_allclose(curve(0.5, np.array([1.0, 0.5])).delta(1.0)[0], exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_float32_parameters_are_taken_as_they_are(traced):
+    """1/0.7 is computed from the float32 0.7 in float64; and 0.01 stays the float64 that it is."""
+    with jax.enable_x64(False):
+        def ask(noise):
+            return worst_case.subsampled_gaussian(noise, 0.01, 100).delta_bounds(0.5)
+
+        low, high = (jax.jit(ask) if traced else ask)(jnp.float32(0.7))
+    exact = worst_case.subsampled_gaussian(float(np.float32(0.7)), 0.01, 100).delta_bounds(0.5)
+    assert low <= exact[1]
+    assert exact[0] <= high
+    assert high - low <= (3e-7 if traced else 1e-11) * high
+    assert low.dtype == (np.float32 if traced else np.float64)
+
+
+@pytest.mark.slow
+def test_directions_in_float32():
+    """What chooses a direction compiles in a float64 part of a float32 program."""
+    with jax.enable_x64(False):
+        low, high = jax.jit(lambda n: worst_case.subsampled_gaussian(n, 0.01, 1000).symmetric().epsilon_bounds(1e-5))(1.0)
+        assert 1.828236 < low <= 1.82823667 <= high < 1.828238
+        replaced = worst_case.subsampled_gaussian(1.0, 0.01, 10, adjacency="replace_one")
+        assert np.isfinite(replaced.epsilon(1e-5))
+
+
+def test_calibrate_by_what_it_takes_from_around():
+    def noise(sensitivity):
+        return jaxpriv.calibrate(lambda std: worst_case.gaussian(sensitivity / std), epsilon=2.0, delta=1e-5)
+
+    np.testing.assert_allclose(jax.grad(noise)(0.7), noise(1.0), rtol=1e-9)
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(noise)(0.7)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_calibrate_by_the_rate():
+    def noise(rate):
+        return jaxpriv.calibrate(lambda n: worst_case.subsampled_gaussian(n, rate, 1000).symmetric(), epsilon=2.0, delta=1e-5)
+
+    np.testing.assert_allclose(jax.grad(noise)(0.01), (noise(0.01001) - noise(0.00999)) / 2e-5, rtol=1e-6)
