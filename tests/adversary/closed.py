@@ -84,7 +84,7 @@ def relaxed_gaussian(mu, dim, eps, forward):
     """chi2_d against noncentral chi2_d(mu^2): dQ/dP(t) = e^(-nc/2) 0F1(;d/2; nc t/4), increasing in t.
 
     Forward: S = {T > t} with L(t) = eps, everything where eps <= -nc/2 = L(0). Reverse: S = {T < t} with L(t) = -eps,
-    nothing where eps >= nc/2. Paper 1, Theorem 1.
+    nothing where eps >= nc/2. Kaissis et al. 2022, Theorem 1.
     """
     nc, d = exact(mu) ** 2, exact(dim)
     if nc.is_zero():
@@ -106,7 +106,7 @@ def relaxed_gaussian(mu, dim, eps, forward):
 
 
 def relaxed_laplace(ratio, eps, forward):
-    """Exponential(1) against |Laplace(r,1)|: dQ/dP(t) = e^(t-r) cosh t up to r, then cosh r. Paper 2, Theorem 1.
+    """Exponential(1) against |Laplace(r,1)|: dQ/dP(t) = e^(t-r) cosh t up to r, then cosh r. Kaissis et al. 2023, Theorem 1.
 
     Forward inside: the threshold has e^(2t) = 2 e^(eps+r) - 1, 1 - delta = e^-r sinh t + e^(eps-t) = e^(t-r).
     Reverse inside, at L(t) = -eps: delta = P(T<t) - e^eps Q(T<t) = 1 - e^-t - e^(eps-r) sinh t,
@@ -183,7 +183,7 @@ def subsample(rate, base, eps, forward):
 
 
 def membership(dim, batch_size, susceptibility, eps, forward):
-    """T = n |m - g|^2: chi2_d(nK) without the record; (n-1)/n times chi2_d((n-1)K) with it. Paper 3, Theorem 5.1.
+    """T = n |m - g|^2: chi2_d(nK) without the record; (n-1)/n times chi2_d((n-1)K) with it. Leemann et al. 2023, Theorem 5.1.
 
     The 0F1 factors of the two densities at t have the same argument nK t/4 and cancel:
     dQ/dP(t) = (n/(n-1))^(d/2) e^(K/2 - t/(2(n-1))), decreasing in t, so that a small T speaks for the record.
@@ -209,7 +209,7 @@ def membership(dim, batch_size, susceptibility, eps, forward):
 
 
 def mixture(curves, weights, eps, forward):
-    """One of several experiments, drawn with known weights: E[delta_x(eps)]. ERRATA, section 3."""
+    """One of several experiments, drawn with known weights: E[delta_x(eps)]. Leemann et al. 2023, Definition 4.1, by its conjugate."""
     deltas = [profile(curve, eps, forward)[0] for curve in curves]
     total = sum((exact(w) * d for w, d in zip(weights, deltas)), zero())
     return total, 1 - total
