@@ -209,7 +209,10 @@ def membership(dim, batch_size, susceptibility, eps, forward):
 
 
 def mixture(curves, weights, eps, forward):
-    """One of several experiments, drawn with known weights: E[delta_x(eps)]. Leemann et al. 2023, Definition 4.1, by its conjugate."""
+    """One of several experiments, drawn with known weights: E[delta_x(eps)].
+
+    Leemann et al. 2023, Definition 4.1, by its conjugate.
+    """
     deltas = [profile(curve, eps, forward)[0] for curve in curves]
     total = sum((exact(w) * d for w, d in zip(weights, deltas)), zero())
     return total, 1 - total

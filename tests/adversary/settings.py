@@ -223,7 +223,8 @@ def scale(mechanism):
     if name == "subsample":
         s, ends = scale(p[1])
         low = -math.log1p(-p[0]) if p[0] < 1 else s
-        inner = [math.log1p(p[0] * math.expm1(e)) for e in ends if e < 700]
+        shares = [p[0] * math.expm1(e) for e in ends if e < 700]
+        inner = [math.log1p(share) for share in shares if share > -1]
         return max(min(s, s + math.log(p[0])), low if low < 40 else s, p[0] * min(s, 1)), (
             low,
             -low,
