@@ -104,7 +104,14 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "mechanism", "direction", "method", "argument"), KEPT)
+def cases():
+    """Those whose programs take long to compile marked as slow."""
+    for case in KEPT:
+        long = case[1][0] == "compose" or (case[1][0] == "dp_sgd" and case[0] != "scalar")
+        yield pytest.param(*case, marks=pytest.mark.slow if long else ())
+
+
+@pytest.mark.parametrize(("mode", "mechanism", "direction", "method", "argument"), cases())
 def test_bracket(mode, mechanism, direction, method, argument):
     setting = Setting(mechanism, direction, method, argument)
     if mode == "jit32":
@@ -128,6 +135,7 @@ MIXED = [  # noise multiplier; 0.01 and 1000 stay the double and the integer tha
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(("noise", "delta"), MIXED)
 def test_python_constants_among_float32(noise, delta, jit):
