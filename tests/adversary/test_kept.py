@@ -106,9 +106,11 @@ KEPT = [
 
 def cases():
     """Those whose programs take long to compile marked as slow."""
+    found = []
     for case in KEPT:
         long = case[1][0] == "compose" or (case[1][0] == "dp_sgd" and case[0] != "scalar")
-        yield pytest.param(*case, marks=pytest.mark.slow if long else ())
+        found.append(pytest.param(*case, marks=pytest.mark.slow if long else ()))
+    return found
 
 
 @pytest.mark.parametrize(("mode", "mechanism", "direction", "method", "argument"), cases())
