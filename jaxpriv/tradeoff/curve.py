@@ -234,7 +234,7 @@ class Curve:
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).log_delta_bounds(100.0)
             >>> print(f"{low:.3f} {high:.3f}")
-            -4960.139 -4960.139
+            -4960.255 -4960.255
         """
         check_domain("epsilon", epsilon, evaluate.REAL)
         return certified.bounds_of_log_delta(self.experiment, certified.as_number(epsilon))
