@@ -70,6 +70,10 @@ def quotient(a, b):
     return a / b
 
 
+def reciprocal(a):
+    return 1 / a
+
+
 def product(a, b):
     return a * b
 

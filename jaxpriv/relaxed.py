@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
-from jaxpriv._derived import combined_signal, derived, quotient, square
+from jaxpriv._derived import combined_signal, derived, reciprocal, square
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
@@ -105,7 +105,7 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
         0.040 0.203
     """
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
-    signal = derived(square, derived(quotient, 1.0, noise_multiplier))
+    signal = derived(square, derived(reciprocal, noise_multiplier))
     pair = ChiSquareShift(as_parameter("dim", dim, AT_LEAST_ONE), signal)
     return Curve(pair).subsample(sampling_rate).compose(steps)
 

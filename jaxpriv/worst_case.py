@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
-from jaxpriv._derived import combined_signal, derived, quotient, resolved
+from jaxpriv._derived import combined_signal, derived, reciprocal, resolved
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -112,8 +112,12 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="ad
         why = "; batches of a shuffled data set have no known bound, and Poisson's does not hold for them (Chua et al. 2024)"
         raise ValueError(f"sampling = {sampling!r}; accepted: 'poisson', 'fixed_size'{why if sampling == 'shuffle' else ''}")
     norms = 1 if (adjacency, sampling) == ("add_remove", "poisson") else 2
-    pair = NormalShift(derived(quotient, float(norms), noise_multiplier))
+    pair = NormalShift(derived(reciprocal if norms == 1 else _both_norms, noise_multiplier))
     return Curve(pair).subsample(sampling_rate, adjacency).compose(steps)
+
+
+def _both_norms(noise_multiplier):
+    return 2 / noise_multiplier
 
 
 def gaussian_releases(sensitivities, noise_stds):
