@@ -45,6 +45,8 @@ KEPT = [
         1.4356688693382948e-08,
     ),  # about 1e5, was inf
     ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
+    # the loss taken for linear; seed 882630113
+    ("scalar", ("relaxed_gaussian", 0.0001195036060764078, 233.0), "reverse", "advantage", 0.0),
     ("scalar", ("relaxed_laplace", 1e-310), "reverse", "beta", 0.012760237089132617),
     ("scalar", ("relaxed_laplace", 5e-324), "reverse", "advantage", 0.0),  # upper > 0
     (
