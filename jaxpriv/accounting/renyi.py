@@ -37,7 +37,7 @@ def renyi_divergence(curve, order):
 
         >>> import jaxpriv
         >>> curve = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000)
-        >>> print(f"{jaxpriv.accounting.renyi_divergence(curve.experiment, 8.5):.3f}")
+        >>> print(f"{jaxpriv.accounting.renyi_divergence(curve, 8.5):.3f}")
         1.089
     """
     return _divergence(curve.experiment, order)
