@@ -1,12 +1,12 @@
 """The command line as its user meets it: whole processes for what works, `main` in this process for what is refused."""
 
 import json
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -265,13 +265,14 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
 
 
 def test_interrupt_ends_with_one_line(environment, tmp_path):
-    """Ctrl-C in the middle of a compilation."""
-    fresh = {**environment, "XDG_CACHE_HOME": str(tmp_path)}
-    process = subprocess.Popen(command(*GAUSSIAN, "--dim", 7), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=fresh, cwd=ROOT)
-    time.sleep(4.0)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    """Ctrl-C while it reads: opening a pipe to write waits for the reader, so the moment is certain however slow the machine."""
+    scores = tmp_path / "scores.csv"
+    os.mkfifo(scores)
+    process = subprocess.Popen(command("audit", scores), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment, cwd=ROOT)
+    with open(scores, "w"):
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert output == ""
     assert errors.strip() == "jaxpriv: interrupted"
