@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -265,14 +266,21 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
 
 
 def test_interrupt_ends_with_one_line(environment, tmp_path):
-    """Ctrl-C while it reads: opening a pipe to write waits for the reader, so the moment is certain however slow the machine."""
+    """Ctrl-C while it reads: a pipe can be opened to write once it has a reader, however slow the machine is."""
     scores = tmp_path / "scores.csv"
     os.mkfifo(scores)
     process = subprocess.Popen(command("audit", scores), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=environment, cwd=ROOT)
-    with open(scores, "w"):
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+    deadline, pipe = time.monotonic() + 120, None
+    while pipe is None and process.poll() is None and time.monotonic() < deadline:
+        try:
+            pipe = os.open(scores, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert pipe is not None, errors
+    os.close(pipe)
     assert process.returncode == 130
     assert output == ""
     assert errors.strip() == "jaxpriv: interrupted"

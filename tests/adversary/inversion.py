@@ -80,12 +80,10 @@ class Composition:
 
     def saddle(self, eps, region):
         """argmin of the exponent on z > 1, (0, 1) or z < 0."""
-        if region == "complement":
-            to_z = lambda u: 1 / (1 + math.exp(-u))  # noqa: E731
-            low, high = -34.0, 34.0
-        else:
-            to_z = (lambda u: 1 + math.exp(u)) if region == "delta" else (lambda u: -math.exp(u))
-            low, high = -40.0, 40.0
+        to_z, low, high = {
+            "delta": (lambda u: 1 + math.exp(u), -40.0, 40.0),
+            "complement": (lambda u: 1 / (1 + math.exp(-u)), -34.0, 34.0),
+        }.get(region, (lambda u: -math.exp(u), -40.0, 40.0))
         grid = np.linspace(low, high, 61)
         values = [self.guarded(to_z(u), eps) for u in grid]
         best = int(np.argmin(values))

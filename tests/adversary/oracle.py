@@ -180,15 +180,14 @@ def method(mechanism):
     if not members:
         return refining(lambda eps, forward: perfect(eps), True)
     names = {m[0] for m, _ in members}
+
+    def root():
+        """mu of all together, at the working precision."""
+        return squares(members).sqrt()
+
     if names == {"gaussian"}:
-        return refining(
-            lambda eps, forward: profile(
-                ("gaussian", lambda: squares(members).sqrt()), eps, forward
-            ),
-            True,
-        )
+        return refining(lambda eps, forward: profile(("gaussian", root), eps, forward), True)
     if names == {"relaxed_gaussian"} and len({m[2] for m, _ in members}) == 1:
-        root = lambda: squares(members).sqrt()  # noqa: E731
         dim = members[0][0][2]
         return refining(
             lambda eps, forward: profile(("relaxed_gaussian", root, dim), eps, forward), True
