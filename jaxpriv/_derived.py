@@ -6,9 +6,9 @@ is kept as the numbers that were given and the function, until the dtype of an e
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter, is_traced
 
 
@@ -35,8 +35,8 @@ def derived(function, *arguments):
     leaves = jax.tree.leaves(arguments)
     if any(getattr(leaf, "dtype", np.float64) != np.float64 for leaf in leaves):
         return Derived(function, arguments)
-    if any(isinstance(leaf, jax.Array) for leaf in leaves):
-        return function(*resolved(arguments, jnp.float64))
+    if xp.any_jax(leaves):
+        return function(*resolved(arguments, xp.float64))
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         found = function(*map(_by_numpy, arguments))
     return float(found) if all(isinstance(argument, (float, int)) for argument in arguments) else found
@@ -52,9 +52,16 @@ def resolved(tree, dtype):
     """A pytree with every `Derived` computed in `dtype`; all other leaves stay as they are."""
 
     def value(leaf):
-        return leaf.function(*(jnp.asarray(value(a), dtype) for a in leaf.arguments)) if isinstance(leaf, Derived) else leaf
+        return leaf.function(*(xp.asarray(value(a), dtype) for a in leaf.arguments)) if isinstance(leaf, Derived) else leaf
 
     return jax.tree.map(value, tree, is_leaf=lambda leaf: isinstance(leaf, Derived))
+
+
+def number(parameter):
+    """A parameter as it is given out: JAX's in its dtype, all others as NumPy's float64."""
+    if xp.any_jax(parameter):
+        return resolved(parameter, xp.result_type(*jax.tree.leaves(parameter)))
+    return np.asarray(_by_numpy(parameter), np.float64)[()]
 
 
 def known_whole(parameter):
@@ -84,18 +91,13 @@ def square(a):
 
 def grown(mu, n):
     """mu of n Gaussian releases of mu each."""
-    return mu * _module(n).sqrt(n)
-
-
-def _module(*values):
-    return jnp if any(isinstance(value, jax.Array) for value in values) else np
+    return mu * xp.sqrt(n)
 
 
 def root_sum_of_squares(*values):
-    """sqrt(sum of squares), with zero gradient instead of NaN at zero; NumPy or JAX, as the values are."""
-    array = _module(*values)
+    """sqrt(sum of squares), with zero gradient instead of NaN at zero."""
     total = sum((value * value for value in values[1:]), values[0] * values[0])
-    return array.where(total > 0, array.sqrt(array.where(total > 0, total, 1.0)), 0.0 * total)
+    return xp.where(total > 0, xp.sqrt(xp.where(total > 0, total, 1.0)), 0.0 * total)
 
 
 def combined_signal(sensitivities, noise_stds, averaging):
@@ -105,7 +107,7 @@ def combined_signal(sensitivities, noise_stds, averaging):
     sensitivities = as_parameter("sensitivities", sensitivities, NONNEGATIVE)
     noise_stds = as_parameter("noise_stds", noise_stds, POSITIVE)
     shape = np.broadcast_shapes(np.shape(sensitivities), np.shape(noise_stds))
-    wide = [_module(value).broadcast_to(value, shape) for value in (sensitivities, noise_stds)]
+    wide = [xp.broadcast_to(value, shape) for value in (sensitivities, noise_stds)]
     parts, noises = ([value[..., i] for i in range(shape[-1])] for value in wide)
     if averaging == "mean":
         return derived(quotient, derived(_total, *parts), derived(root_sum_of_squares, *noises))

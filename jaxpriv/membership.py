@@ -8,11 +8,11 @@ A number from here is no differential privacy guarantee: quote it beside `jaxpri
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, Domain, as_parameter
+from jaxpriv._derived import number
 from jaxpriv.accounting.composition import normal_vectors
 from jaxpriv.stats import chi2, norm
 from jaxpriv.tradeoff import Curve, mixture
@@ -42,6 +42,10 @@ def effective_batch_size(batch_size, noise_std=0.0, clip_norm=math.inf):
         >>> print(effective_batch_size(100, 0.5, 10.0))
         125.0
     """
+    return number(_effective(batch_size, noise_std, clip_norm))
+
+
+def _effective(batch_size, noise_std, clip_norm):
     n, noise = as_parameter("batch_size", batch_size, _BATCH), as_parameter("noise_std", noise_std, NONNEGATIVE)
     return n + (noise * n / as_parameter("clip_norm", clip_norm, _CLIP)) ** 2
 
@@ -67,7 +71,7 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     """
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
     susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
-    return Curve(MeanShift(dim, effective_batch_size(batch_size, noise_std, clip_norm), susceptibility)).reversed()
+    return Curve(MeanShift(dim, _effective(batch_size, noise_std, clip_norm), susceptibility)).reversed()
 
 
 def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
@@ -94,14 +98,14 @@ def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
     """
     n = as_parameter("batch_size", batch_size, _BATCH)
     noise = as_parameter("noise_std", noise_std, NONNEGATIVE)
-    n, noise = jnp.asarray(n)[..., None], jnp.asarray(noise)[..., None]
-    away, variances = jnp.asarray(gradient) - jnp.asarray(mean), jnp.asarray(covariance)
+    n, noise = xp.asarray(n)[..., None], xp.asarray(noise)[..., None]
+    away, variances = xp.asarray(gradient) - xp.asarray(mean), xp.asarray(covariance)
     if variances.ndim == 2:
-        variances, vectors = jnp.linalg.eigh(variances)
+        variances, vectors = xp.linalg.eigh(variances)
         away = away @ vectors
-    variances = jnp.where(variances > 0, variances, jnp.nan)
+    variances = xp.where(variances > 0, variances, xp.nan)
     absent = variances / n + noise**2
-    return normal_vectors(away / (n * jnp.sqrt(absent)), variances / (n * n * absent))
+    return normal_vectors(away / (n * xp.sqrt(absent)), variances / (n * n * absent))
 
 
 def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
@@ -120,9 +124,9 @@ def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
     z = np.linspace(-8.2, 8.2, 65)
     weights = np.exp(-(z**2) / 2)
-    susceptibility = chi2.isf_exp(norm.logsf(z), jnp.asarray(dim)[..., None])
-    n = jnp.asarray(effective_batch_size(batch_size, noise_std, clip_norm))[..., None]
-    n, dims, susceptibility = jnp.broadcast_arrays(n, jnp.asarray(dim)[..., None], susceptibility)
+    susceptibility = chi2.isf_exp(norm.logsf(z), xp.asarray(dim)[..., None])
+    n = xp.asarray(_effective(batch_size, noise_std, clip_norm))[..., None]
+    n, dims, susceptibility = xp.broadcast_arrays(n, xp.asarray(dim)[..., None], susceptibility)
     return mixture(Curve(MeanShift(dims, n, susceptibility)).reversed(), weights / np.sum(weights))
 
 
@@ -139,8 +143,8 @@ def gdp_mu_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.i
     """
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
     susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
-    n = effective_batch_size(batch_size, noise_std, clip_norm)
-    return (dim + (2 * n - 1) * susceptibility) / (n * (2 * dim + 4 * n * susceptibility) ** 0.5)
+    n = _effective(batch_size, noise_std, clip_norm)
+    return number((dim + (2 * n - 1) * susceptibility) / (n * (2 * dim + 4 * n * susceptibility) ** 0.5))
 
 
 def sgd(mu_step, batch_size, dataset_size, steps):
@@ -163,14 +167,17 @@ def sgd(mu_step, batch_size, dataset_size, steps):
     batch, records = as_parameter("batch_size", batch_size, _BATCH), as_parameter("dataset_size", dataset_size, POSITIVE)
     steps = as_parameter("steps", steps, NONNEGATIVE)
 
+    return Curve(NormalShift(xp.evaluate(_mu_of_training, m, batch / records, steps)))
+
+
+def _mu_of_training(m, share, steps):
     def over_half(x):
         """Phi(x) - 1/2."""
-        return 0.5 * jax.scipy.special.erf(x * math.sqrt(0.5))
+        return 0.5 * xp.erf(x * math.sqrt(0.5))
 
-    square = jnp.expm1(m * m) * norm.cdf(1.5 * m) + over_half(1.5 * m) - 3 * over_half(0.5 * m)
+    square = xp.expm1(m * m) * norm.cdf(1.5 * m) + over_half(1.5 * m) - 3 * over_half(0.5 * m)
     inside = square > 0
-    mu = math.sqrt(2.0) * batch / records * steps**0.5 * jnp.where(inside, jnp.sqrt(jnp.where(inside, square, 1.0)), 0.0)
-    return Curve(NormalShift(mu))
+    return math.sqrt(2.0) * share * steps**0.5 * xp.where(inside, xp.sqrt(xp.where(inside, square, 1.0)), 0.0)
 
 
 def gmip_from_gdp(mu_dp, dim, batch_size):
@@ -189,7 +196,7 @@ def gmip_from_gdp(mu_dp, dim, batch_size):
     """
     mu_dp = as_parameter("mu_dp", mu_dp, POSITIVE)
     dim, n = as_parameter("dim", dim, AT_LEAST_ONE), as_parameter("batch_size", batch_size, _BATCH)
-    return jnp.minimum(jnp.sqrt(dim / (n + 4 / mu_dp**2 + 0.5)), mu_dp)
+    return number(xp.minimum(xp.sqrt(dim / (n + 4 / mu_dp**2 + 0.5)), mu_dp))
 
 
 def gdp_from_gmip(mu_mip, dim, batch_size):
@@ -209,4 +216,4 @@ def gdp_from_gmip(mu_mip, dim, batch_size):
     mu_mip = as_parameter("mu_mip", mu_mip, POSITIVE)
     dim, n = as_parameter("dim", dim, AT_LEAST_ONE), as_parameter("batch_size", batch_size, _BATCH)
     noise = dim / mu_mip**2 - n - 0.5
-    return jnp.where(noise > 0, 2 / jnp.sqrt(jnp.where(noise > 0, noise, 1.0)), jnp.inf)
+    return number(xp.where(noise > 0, 2 / xp.sqrt(xp.where(noise > 0, noise, 1.0)), xp.inf))

@@ -4,12 +4,10 @@ Without the record the direction of its effect is unknown, so the best statistic
 number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`, which no adversary beats.
 """
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
-from jaxpriv._derived import combined_signal, derived, reciprocal, square
+from jaxpriv._derived import combined_signal, derived, number, reciprocal, square
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
@@ -131,11 +129,11 @@ def gaussian_limit(mu, dim):
 
 
 def _limit_shift(mu, dim):
-    return mu * mu / (jnp if isinstance(dim, jax.Array) else np).sqrt(2 * dim)
+    return mu * mu / xp.sqrt(2 * dim)
 
 
 def _limit_std(mu, dim):
-    return (jnp if isinstance(dim, jax.Array) else np).sqrt(1 + 2 * mu * mu / dim)
+    return xp.sqrt(1 + 2 * mu * mu / dim)
 
 
 def gaussian_limit_mu(mu, dim):
@@ -147,4 +145,4 @@ def gaussian_limit_mu(mu, dim):
     0.5590
     """
     mu, dim = as_parameter("mu", mu, NONNEGATIVE), as_parameter("dim", dim, AT_LEAST_ONE)
-    return mu * mu / (2 * dim) ** 0.5
+    return number(derived(_limit_shift, mu, dim))

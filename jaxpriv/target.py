@@ -9,9 +9,9 @@ same mechanism. A number from here is no differential privacy guarantee: quote i
 import math
 
 import jax
-import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, RATE, Domain, as_parameter
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -37,12 +37,12 @@ def leakage_score(target, mean, covariance, n):
         5.0
     """
     n = as_parameter("n", n, POSITIVE)
-    covariance = jnp.asarray(covariance)
-    away = jnp.asarray(target) - jnp.asarray(mean)
+    covariance = xp.asarray(covariance)
+    away = xp.asarray(target) - xp.asarray(mean)
     if covariance.ndim == 1:
-        return jnp.sum(away * away / covariance, -1) / n
-    whitened = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(covariance), away[..., None], lower=True)[..., 0]
-    return jnp.sum(whitened * whitened, -1) / n
+        return xp.sum(away * away / covariance, -1) / n
+    whitened = xp.whitened(covariance, away)
+    return xp.sum(whitened * whitened, -1) / n
 
 
 def estimator_score(loss, parameters, target, records):
@@ -61,7 +61,7 @@ def estimator_score(loss, parameters, target, records):
     5.21.
 
         >>> import jax.numpy as jnp
-        >>> records = jnp.array([-1.0, 1.0, 2.0, -2.0])
+        >>> records = xp.array([-1.0, 1.0, 2.0, -2.0])
         >>> print(f"{estimator_score(lambda mean, z: (z - mean) ** 2, 0.0, 3.0, records):.4f}")
         0.9000
     """
@@ -71,14 +71,14 @@ def estimator_score(loss, parameters, target, records):
     n, d = scores.shape
     if n < d:
         raise ValueError(f"records has {n} entries for {d} parameters; accepted: at least as many")
-    return leakage_score(gradient(flat, target), jnp.zeros_like(flat), scores.T @ scores / n, n)
+    return leakage_score(gradient(flat, target), xp.zeros_like(flat), scores.T @ scores / n, n)
 
 
 def _gaussian(square):
     """G_mu with mu^2 = square, and a zero derivative instead of NaN at 0."""
-    square = jnp.asarray(square)
+    square = xp.asarray(square)
     some = square > 0
-    return Curve(NormalShift(jnp.where(some, jnp.sqrt(jnp.where(some, square, 1.0)), jnp.where(square == 0, 0.0, jnp.nan))))
+    return Curve(NormalShift(xp.where(some, xp.sqrt(xp.where(some, square, 1.0)), xp.where(square == 0, 0.0, xp.nan))))
 
 
 def empirical_mean(score):
@@ -116,8 +116,8 @@ def noisy_mean(target, mean, covariance, n, noise_std):
         1.5811
     """
     variance = as_parameter("n", n, POSITIVE) * as_parameter("noise_std", noise_std, NONNEGATIVE) ** 2
-    covariance = jnp.asarray(covariance)
-    added = variance if covariance.ndim == 1 else variance * jnp.eye(covariance.shape[-1])
+    covariance = xp.asarray(covariance)
+    added = variance if covariance.ndim == 1 else variance * xp.eye(covariance.shape[-1])
     return _gaussian(leakage_score(target, mean, covariance + added, n))
 
 

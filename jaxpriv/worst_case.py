@@ -1,10 +1,8 @@
 """The full (Neyman-Pearson optimal) adversary: knows everything but whether the record took part."""
 
-import jax
-import jax.numpy as jnp
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
-from jaxpriv._derived import combined_signal, derived, reciprocal, resolved
+from jaxpriv._derived import combined_signal, derived, number, reciprocal
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -148,4 +146,4 @@ def signal(sensitivities, noise_stds, averaging="optimal"):
         1.1180 0.8944
     """
     found = combined_signal(sensitivities, noise_stds, averaging)
-    return resolved(found, jnp.result_type(*jax.tree.leaves(found)))
+    return number(found)

@@ -7,8 +7,8 @@ import hypothesis
 import jax
 import pytest
 
-from jaxpriv.cli import compile_fast
 from tests.command import ROOT
+from tests.compiling import compile_fast
 
 compile_fast()
 jax.config.update("jax_enable_x64", True)

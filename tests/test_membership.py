@@ -61,7 +61,7 @@ def check_profile():
         beta = np.asarray(curve(LEVELS))
         for eps in EPS:
             conjugate = np.max(1 - beta - np.exp(eps) * LEVELS)
-            assert conjugate <= curve.delta(eps) <= conjugate + 1e-6
+            assert conjugate <= curve.delta(eps) * (1 + 1e-15) <= conjugate + 1e-6
         np.testing.assert_allclose(curve.delta(curve.epsilon(1e-4)), 1e-4, rtol=1e-10)
         low, high = curve.delta_bounds(EPS)
         assert np.all((low <= curve.delta(EPS)) & (curve.delta(EPS) <= high) & (high - low <= 1e-10 * high))
@@ -349,8 +349,9 @@ def without_the_missing_one(gradient, mean, covariance, n, noise=0.0, true=membe
 SLIPS = {
     "equal covariances": (membership, "sgd_step_of", lambda: without_the_missing_one, check_given_covariance),
     "mu of a step off by 1e-12": (membership, "gdp_mu_step", lambda: scaled("gdp_mu_step", 1 + 1e-12), check_golden),
-    "n - 1 for n": (membership, "effective_batch_size", lambda: lambda n, *_: n - 1, check_golden),
-    "noise counted once": (membership, "effective_batch_size", lambda: lambda n, s=0.0, c=np.inf: n + (s / c) ** 2 * n,
+    "the batch without noise": (membership, "effective_batch_size", lambda: lambda n, *_: n, check_noise),
+    "n - 1 for n": (membership, "_effective", lambda: lambda n, *_: n - 1, check_golden),
+    "noise counted once": (membership, "_effective", lambda: lambda n, s=0.0, c=np.inf: n + (s / c) ** 2 * n,
                            check_noise),
     "K per dimension": (membership, "sgd_step", lambda: lambda d, n, k, true=membership.sgd_step: true(d, n, k / d), check_game),
     "the printed factor n - 1": (MeanShift, "null", lambda: property(lambda self: self.alternative), check_golden),

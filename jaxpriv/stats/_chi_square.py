@@ -6,9 +6,7 @@ exponential, log sf ~ -x/2 (both to the last bit where the contour of `_contour`
 
 import math
 
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv.stats._contour import RANGE, chi_square, density_ratios, inside_range
 from jaxpriv.stats._logspace import log1mexp, log_plus_reciprocal
 from jaxpriv.stats._mills import upper_quantile
@@ -20,10 +18,10 @@ def _interior(x):
     """x moved into the contour's range, log(x/moved) below it, and x - moved above it; both are zero inside."""
     low, high = RANGE[x.dtype.name]
     is_below, is_above = x < low, x > high
-    moved = jnp.where(is_below, low, jnp.where(is_above, high, x))
+    moved = xp.where(is_below, low, xp.where(is_above, high, x))
     # exactly zero inside: an ulp here would be multiplied by df/2
-    below = jnp.where(is_below, jnp.log(jnp.where(is_below, x, low)) - math.log(low), 0.0)
-    above = jnp.where(is_above, x - high, 0.0)
+    below = xp.where(is_below, xp.log(xp.where(is_below, x, low)) - math.log(low), 0.0)
+    above = xp.where(is_above, x - high, 0.0)
     return moved, below, above
 
 
@@ -34,19 +32,19 @@ def law_at(x, df, nc):
     logpdf = logpdf + (df / 2 - 1) * below - above / 2
     logcdf = logcdf + df / 2 * below
     is_below = x < RANGE[x.dtype.name][0]
-    logsf = jnp.where(is_below, jnp.log1p(-jnp.exp(jnp.where(is_below, logcdf, -1.0))), logsf - above / 2)
+    logsf = xp.where(is_below, xp.log1p(-xp.exp(xp.where(is_below, logcdf, -1.0))), logsf - above / 2)
     return logpdf, logsf, logcdf
 
 
 def log_density_at_zero(df, nc):
     shift = 0.0 if nc is None else nc / 2
-    return jnp.where(df < 2, jnp.inf, jnp.where(df == 2, -math.log(2.0) - shift, -jnp.inf))
+    return xp.where(df < 2, xp.inf, xp.where(df == 2, -math.log(2.0) - shift, -xp.inf))
 
 
 def _broadcast_chi_square(x, df, nc):
-    shape = jnp.broadcast_shapes(x.shape, df.shape, () if nc is None else nc.shape)
-    return chi_square(jnp.broadcast_to(x, shape), jnp.broadcast_to(df, shape),
-                      None if nc is None else jnp.broadcast_to(nc, shape))
+    shape = xp.broadcast_shapes(x.shape, df.shape, () if nc is None else nc.shape)
+    return chi_square(xp.broadcast_to(x, shape), xp.broadcast_to(df, shape),
+                      None if nc is None else xp.broadcast_to(nc, shape))
 
 
 def _start(signed, df, nc):
@@ -62,69 +60,69 @@ def _start(signed, df, nc):
         s2 = s * s
         up = s > 0
         a = s2 / df
-        above_root = jnp.minimum(a + jnp.sqrt(a * a + 2 * a), jnp.sqrt(s2 / jnp.maximum(nc, 1e-30)))
+        above_root = xp.minimum(a + xp.sqrt(a * a + 2 * a), xp.sqrt(s2 / xp.maximum(nc, 1e-30)))
         # Three lower bounds of q < 1: without nc; with log q >= (q-1) - (q-1)^2/2; and, for 2 nc q <= df, nc(q-1)^2 >= nc - df.
-        below_root = jnp.maximum(1 - jnp.sqrt(s2 / (df / 2 + nc)), jnp.maximum(
-            jnp.exp(-1 - a), jnp.minimum(jnp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
-        q = jnp.where(up, 1 + above_root, jnp.maximum(below_root, math.exp(deep)))
-        w = jnp.where(up, above_root, q - 1)
+        below_root = xp.maximum(1 - xp.sqrt(s2 / (df / 2 + nc)), xp.maximum(
+            xp.exp(-1 - a), xp.minimum(xp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
+        q = xp.where(up, 1 + above_root, xp.maximum(below_root, math.exp(deep)))
+        w = xp.where(up, above_root, q - 1)
 
         def newton(_, state):
             w, q = state
             excess = df * log_plus_reciprocal(1 / q, -w / q) + nc * w * w - s2
             slope = df * w / q + 2 * nc * w
-            step = -excess / jnp.where(slope == 0, 1.0, slope)
-            step = jnp.where(up, jnp.maximum(step, -0.9 * w), jnp.clip(step, -0.5 * q, -0.9 * w))
+            step = -excess / xp.where(slope == 0, 1.0, slope)
+            step = xp.where(up, xp.maximum(step, -0.9 * w), xp.clip(step, -0.5 * q, -0.9 * w))
             return w + step, q + step
 
-        w, q = jax.lax.fori_loop(0, 6, newton, (w, q))
-        return w, q, jnp.minimum(-1 + (nc - s2) / df, 0.0) * ~up
+        w, q = xp.fori_loop(0, 6, newton, (w, q))
+        return w, q, xp.minimum(-1 + (nc - s2) / df, 0.0) * ~up
 
     def improve(i, state):
         """First the correction at `signed` (held away from 0), then the solution with it."""
         log_x, s, correction = state
-        s = jnp.where(i == 0, jnp.where(jnp.abs(signed) < 0.3, 0.3, signed), signed - correction)
+        s = xp.where(i == 0, xp.where(xp.abs(signed) < 0.3, 0.3, signed), signed - correction)
         w, q, log_q = solve(s)
-        correction = jnp.log(w / 2 * jnp.sqrt(2 * df + 4 * nc * q) / s) / s
-        correction = jnp.where((log_q < deep) | ~jnp.isfinite(correction), 0.0, correction)
-        return jnp.log(df) + jnp.where(log_q < deep, log_q, jnp.log(q) + jnp.log1p(nc / df * q)), s, correction
+        correction = xp.log(w / 2 * xp.sqrt(2 * df + 4 * nc * q) / s) / s
+        correction = xp.where((log_q < deep) | ~xp.isfinite(correction), 0.0, correction)
+        return xp.log(df) + xp.where(log_q < deep, log_q, xp.log(q) + xp.log1p(nc / df * q)), s, correction
 
-    zero = jnp.zeros_like(signed)
-    return jax.lax.fori_loop(0, 2, improve, (zero, zero, zero))[0]
+    zero = xp.zeros_like(signed)
+    return xp.fori_loop(0, 2, improve, (zero, zero, zero))[0]
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _solution(upper, log_small, df, nc):
     """x with log sf(x) = log_small where `upper`, log cdf(x) = log_small elsewhere; log_small finite, <= about log 1/2.
 
     Newton's step on the log tail in y = log x with Halley's correction; the start is good to a few digits and every step
     about triples them. The second derivative needs d log pdf/dy only roughly: Amos' bound on the density's Bessel ratio.
     """
-    lam = jnp.zeros_like(df) if nc is None else nc
-    y = _start(jnp.where(upper, 1.0, -1.0) * upper_quantile(jnp.minimum(log_small, -math.log(2.0))), df, lam)
+    lam = xp.zeros_like(df) if nc is None else nc
+    y = _start(xp.where(upper, 1.0, -1.0) * upper_quantile(xp.minimum(log_small, -math.log(2.0))), df, lam)
     low, high = RANGE[y.dtype.name]
-    x = jnp.exp(y)
-    sign = jnp.where(upper, -1.0, 1.0)
+    x = xp.exp(y)
+    sign = xp.where(upper, -1.0, 1.0)
 
     def step(_, state):
         x, y = state
         moved = inside_range(x)
         _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
-        below = jnp.minimum(y - math.log(low), 0.0)
-        excess = jnp.where(upper, logsf, logcdf + df / 2 * below) - log_small
-        hazard = moved * jnp.exp(-jnp.where(upper, mills_up, mills_down))
-        bessel = lam * moved / (df + jnp.sqrt(df * df + 4 * lam * moved))
+        below = xp.minimum(y - math.log(low), 0.0)
+        excess = xp.where(upper, logsf, logcdf + df / 2 * below) - log_small
+        hazard = moved * xp.exp(-xp.where(upper, mills_up, mills_down))
+        bessel = lam * moved / (df + xp.sqrt(df * df + 4 * lam * moved))
         curvature = df / 2 - moved / 2 + bessel - sign * hazard
         change = -sign * excess / hazard
-        change = change / jnp.clip(1 + 0.5 * change * curvature, 0.5, 2.0)
+        change = change / xp.clip(1 + 0.5 * change * curvature, 0.5, 2.0)
         y = y + change
-        return jnp.where((x > low) & (x < high), x * jnp.exp(change), jnp.exp(y)), y
+        return xp.where((x > low) & (x < high), x * xp.exp(change), xp.exp(y)), y
 
-    x, _ = jax.lax.fori_loop(0, _STEPS[y.dtype.name], step, (x, y))
+    x, _ = xp.fori_loop(0, _STEPS[y.dtype.name], step, (x, y))
     return x
 
 
-_solve = jax.jit(_solution)
+_solve = xp.jit(_solution)
 
 
 @_solution.defjvp
@@ -134,25 +132,25 @@ def _solve_jvp(primals, tangents):
     _, dlog_small, ddf, dnc = tangents
     x = _solve(upper, log_small, df, nc)
     inside = (x >= RANGE[x.dtype.name][0]) & (x <= RANGE[x.dtype.name][1])
-    x_safe = jnp.where(inside, x, df)
+    x_safe = xp.where(inside, x, df)
     _, _, _, mills_up, mills_down = chi_square(x_safe, df, nc)
     rate_nc, rate_df = density_ratios(x_safe, df, nc)
-    dx = jnp.where(upper, -jnp.exp(mills_up), jnp.exp(mills_down)) * dlog_small + rate_df * ddf
+    dx = xp.where(upper, -xp.exp(mills_up), xp.exp(mills_down)) * dlog_small + rate_df * ddf
     if nc is not None:
         dx = dx + rate_nc * dnc
-    return x, jnp.where(inside, dx, 0.0)
+    return x, xp.where(inside, dx, 0.0)
 
 
 def quantile(log_upper, log_lower, df, nc):
     """The x with log sf(x) = log_upper and log cdf(x) = log_lower: solved for the smaller of the two."""
-    shape = jnp.broadcast_shapes(log_upper.shape, df.shape, () if nc is None else nc.shape)
-    log_upper, log_lower, df = (jnp.broadcast_to(a, shape) for a in (log_upper, log_lower, df))
-    nc = None if nc is None else jnp.broadcast_to(nc, shape)
+    shape = xp.broadcast_shapes(log_upper.shape, df.shape, () if nc is None else nc.shape)
+    log_upper, log_lower, df = (xp.broadcast_to(a, shape) for a in (log_upper, log_lower, df))
+    nc = None if nc is None else xp.broadcast_to(nc, shape)
     upper = log_upper < log_lower
-    log_small = jnp.where(upper, log_upper, log_lower)
-    finite = log_small > -jnp.inf  # log(1-p) of a tiny p may round to -inf or 0
-    x = _solve(upper, jnp.where(finite, log_small, -1.0), df, nc)
-    return jnp.where(finite, x, jnp.where(upper, jnp.inf, 0.0))
+    log_small = xp.where(upper, log_upper, log_lower)
+    finite = log_small > -xp.inf  # log(1-p) of a tiny p may round to -inf or 0
+    x = _solve(upper, xp.where(finite, log_small, -1.0), df, nc)
+    return xp.where(finite, x, xp.where(upper, xp.inf, 0.0))
 
 
 def kernels(with_nc):

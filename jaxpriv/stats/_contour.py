@@ -36,9 +36,9 @@ too early it is below exp(-50) already.
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv.stats._logspace import log_plus_reciprocal, sum_with_log, two_sum
 from jaxpriv.stats._nodes import LEVELS, RULES, TABLES, ladder, level_of, sincos
 
@@ -48,7 +48,7 @@ _UNROLL = 2
 
 def inside_range(x):
     """The x of the contour's range next to x."""
-    return jnp.clip(x, *RANGE[x.dtype.name])
+    return xp.clip(x, *RANGE[x.dtype.name])
 
 
 def _geometry(x, df, nc):
@@ -59,18 +59,18 @@ def _geometry(x, df, nc):
     shift = RULES[x.dtype.name].shift
     shifted = df + shift
     if nc is None:
-        root, total, error = shifted, df, jnp.zeros_like(df)
+        root, total, error = shifted, df, xp.zeros_like(df)
     else:
-        root = jnp.sqrt(shifted * shifted + 4 * nc * x)
+        root = xp.sqrt(shifted * shifted + 4 * nc * x)
         total, error = two_sum(df, nc)
     z0 = (shifted + root) / (2 * x)
     # z0 - 1 = -2 (x - d' - nc) / (2x - d' + root); df+nc is summed exactly, for at the mean every digit of it cancels.
     excess = ((x - total) - error) - shift
-    e = jnp.where(z0 > 2, z0 - 1, -2 * excess / ((2 * x - shifted) + root))
+    e = xp.where(z0 > 2, z0 - 1, -2 * excess / ((2 * x - shifted) + root))
     b = None if nc is None else nc / z0
     s = shifted if b is None else shifted + 2 * b
     # Past the ladder's end the sums have their limiting shape: evaluate them at the end's scale.
-    squeeze = jnp.minimum(1.0, shift * ladder(LEVELS - 1) / s).astype(x.dtype)
+    squeeze = xp.minimum(1.0, shift * ladder(LEVELS - 1) / s).astype(x.dtype)
     return z0, e, b, level_of(s), squeeze
 
 
@@ -80,7 +80,7 @@ def _log_scale(df, nc, z0, e):
     phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (a/2)(1-1/z0) - (nc/2)(1-1/z0)^2.
     """
     # e/z0 would be compiled to (e 2x)/(d' + root), and at large z0 that is not 1
-    ratio = jnp.where(z0 > 2, 1 - 1 / z0, e / z0)
+    ratio = xp.where(z0 > 2, 1 - 1 / z0, e / z0)
     shift = RULES[z0.dtype.name].shift
     rest = 0.0 if nc is None else -(nc / 2) * ratio * ratio
     phi = -(df / 2) * log_plus_reciprocal(z0, e) + (shift / 2) * ratio + rest
@@ -135,18 +135,18 @@ def _node_sum(weights, geometry, df, displacement):
     z0, e, b, level, squeeze = geometry
     rule = RULES[z0.dtype.name]
     h, rho, columns = TABLES[z0.dtype.name]
-    columns = [jnp.asarray(c) for c in columns]
+    columns = [xp.like(c, z0) for c in columns]
     central = b is None
-    g = jnp.maximum(z0, 1.0)
+    g = xp.maximum(z0, 1.0)
     e_scaled, z_scaled = e / g, z0 / g
-    log_z0 = jnp.log(z0)
+    log_z0 = xp.log(z0)
     d_s = df * squeeze
     b_s = None if central else b * squeeze
     shift_s = rule.shift * squeeze
 
     def node_term(index):
         def constant(j):
-            return columns[j].at[index].get(mode="promise_in_bounds")
+            return xp.gathered(columns[j], index)
 
         u, weight = constant(4), constant(5)
         w = u * u
@@ -172,25 +172,25 @@ def _node_sum(weights, geometry, df, displacement):
                 re = re - (1 - br / z0) * (dnc / 2)
                 im = im + (bi / z0) * (dnc / 2)
         sin, cos = sincos(im)
-        size = jnp.exp(re) * weight
+        size = xp.exp(re) * weight
         # f = exp(phi - phi(z0)) dz/(pi z0), dz/z0 = 2i(1+iu) du; `weight` carries 2 du/pi. Conjugate nodes halve the sum.
         f = (-size * (sin + u * cos), size * (cos - u * sin))
         return tuple(weigh(f, node) for weigh in weights)
 
     def step(i, total):
-        first = second = jnp.zeros_like(z0)
+        first = second = xp.zeros_like(z0)
         for k in range(_UNROLL):
             a, c = node_term(level + (i * _UNROLL + k) * LEVELS)
             first, second = first + a, second + c
-        return total + jax.lax.complex(first, second)
+        return total + xp.make_complex(first, second)
 
-    start = jnp.zeros_like(z0)
-    total = jax.lax.fori_loop(0, rule.nodes // _UNROLL, step, jax.lax.complex(start, start))
-    total = total * jnp.sqrt(squeeze)
+    start = xp.zeros_like(z0)
+    total = xp.fori_loop(0, rule.nodes // _UNROLL, step, xp.make_complex(start, start))
+    total = total * xp.sqrt(squeeze)
     return total.real, total.imag
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(xp.custom_jvp, nondiff_argnums=(0,))
 def _sums(weights, x, df, nc):
     """The two scaled integrals exp(-phi(z0)) J[w]/z0, to be used in ratios: derivatives leave contour and scale fixed."""
     return _node_sum(weights, _geometry(x, df, nc), df, None)
@@ -199,7 +199,7 @@ def _sums(weights, x, df, nc):
 @_sums.defjvp
 def _sums_jvp(weights, primals, tangents):
     def displaced(x, df, nc):
-        fixed = jax.lax.stop_gradient((x, df, nc))
+        fixed = xp.stop_gradient((x, df, nc))
         dnc = None if nc is None else nc - fixed[2]
         return _node_sum(weights, _geometry(*fixed), fixed[1], (x - fixed[0], df - fixed[1], dnc))
 
@@ -209,22 +209,21 @@ def _sums_jvp(weights, primals, tangents):
 def _pole_term(df, nc, z0, e, b, level, phi):
     """What the rule adds for the pole at z = 1, divided by exp(phi(z0)); zero once the pole is out of its sight."""
     h, rho, _ = TABLES[z0.dtype.name]
-    h = jnp.asarray(h.astype(z0.dtype))[level]
-    rho = jnp.asarray(rho.astype(z0.dtype))[level]
-    root = jnp.sqrt(z0)
+    h, rho = (xp.gathered(table.astype(z0.dtype), level) for table in (h, rho))
+    root = xp.sqrt(z0)
     r = 1 / root  # 1+iu at the pole
-    reach = rho * jnp.abs(e) / (root * (root + 1))
+    reach = rho * xp.abs(e) / (root * (root + 1))
     inside = reach < 1
-    reach = jnp.where(inside, reach, 0.0)
-    y = jnp.arcsin(reach) / rho
+    reach = xp.where(inside, reach, 0.0)
+    y = xp.arcsin(reach) / rho
     b = 0.0 if b is None else b
-    growth = jnp.abs(-df / r + (df + RULES[z0.dtype.name].shift + b) * r - b / r**3)
+    growth = xp.abs(-df / r + (df + RULES[z0.dtype.name].shift + b) * r - b / r**3)
     inside = inside & (growth < 2 * np.pi / h)
     decay = 2 * np.pi * y / h
-    return jnp.where(inside, jnp.exp(jnp.where(inside, -phi - decay, -1.0)) / (1 + jnp.exp(-decay)), 0.0)
+    return xp.where(inside, xp.exp(xp.where(inside, -phi - decay, -1.0)) / (1 + xp.exp(-decay)), 0.0)
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _chi_square(x, df, nc):
     """(log pdf, log sf, log cdf, log sf/pdf, log cdf/pdf) at 0 < x < inf, df > 0, nc >= 0 (None: central), same shapes.
 
@@ -237,32 +236,32 @@ def _chi_square(x, df, nc):
     phi, linear, rest = _log_scale(df, nc, z0, e)
     density, tail = _sums((_density, _tail), x, df, nc)
     upper_side = e < 0  # not z0 < 1: near the mean z0 may round to 1 from either side
-    tail = jnp.where(upper_side, -tail, tail) + _pole_term(df, nc, z0, e, b, level, phi)
-    log_density = jnp.log(density * (z0 / 2))
-    log_tail = jnp.log(tail)
+    tail = xp.where(upper_side, -tail, tail) + _pole_term(df, nc, z0, e, b, level, phi)
+    log_density = xp.log(density * (z0 / 2))
+    log_tail = xp.log(tail)
     # for large z0 the multiples of ln z0 are joined, and may nearly cancel nc/2 while both are large
-    towards_zero = sum_with_log(1 - df / 2, z0, rest, linear + jnp.log(density / 2))
-    logpdf = jnp.where(z0 > 4, towards_zero, phi + log_density)
-    small = jnp.minimum(phi + log_tail, -jnp.finfo(x.dtype).tiny)
-    large = jnp.log1p(-jnp.exp(small))
-    logsf = jnp.where(upper_side, small, large)
-    logcdf = jnp.where(upper_side, large, small)
+    towards_zero = sum_with_log(1 - df / 2, z0, rest, linear + xp.log(density / 2))
+    logpdf = xp.where(z0 > 4, towards_zero, phi + log_density)
+    small = xp.minimum(phi + log_tail, -xp.finfo(x.dtype).tiny)
+    large = xp.log1p(-xp.exp(small))
+    logsf = xp.where(upper_side, small, large)
+    logcdf = xp.where(upper_side, large, small)
     near, far = log_tail - log_density, large - logpdf
-    return logpdf, logsf, logcdf, jnp.where(upper_side, near, far), jnp.where(upper_side, far, near)
+    return logpdf, logsf, logcdf, xp.where(upper_side, near, far), xp.where(upper_side, far, near)
 
 
-chi_square = jax.jit(_chi_square)  # traced and lowered once for all callers of a shape
+chi_square = xp.jit(_chi_square)  # traced and lowered once for all callers of a shape
 
 
 def density_ratios(x, df, nc):
     """(d sf/dnc)/pdf = pdf_{df+2}/pdf and (d sf/ddf)/pdf: how far a unit of nc or of df moves a quantile."""
-    z0 = _geometry(*jax.lax.stop_gradient((x, df, nc)))[0]
+    z0 = _geometry(*xp.stop_gradient((x, df, nc)))[0]
     density, _ = _sums((_density, _tail), x, df, nc)
     up, log_weighted = _sums((_density_up, _tail_log), x, df, nc)
     return up / (z0 * density), log_weighted / (z0 * density)
 
 
-@jax.jit
+@xp.jit
 def log_likelihood_ratio_and_slope(x, df, nc):
     """log of the noncentral over the central density at 0 < x < inf, and its derivative in x (both increasing functions).
 
@@ -273,16 +272,16 @@ def log_likelihood_ratio_and_slope(x, df, nc):
     """
     shifted = df + RULES[x.dtype.name].shift
     r = nc * (x / shifted) / shifted
-    g = 2 * r / (1 + jnp.sqrt(1 + 4 * r))
+    g = 2 * r / (1 + xp.sqrt(1 + 4 * r))
     phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
-    both = tuple(jnp.stack(pair) for pair in ((x, x), (df, df), (nc, jnp.zeros_like(nc))))
+    both = tuple(xp.stack(pair) for pair in ((x, x), (df, df), (nc, xp.zeros_like(nc))))
     geometry = _geometry(*both)
     density, up = _node_sum((_density, _density_up), geometry, both[1], None)
-    ratio = phi + jnp.log1p(g) + jnp.log(density[0] / density[1])
+    ratio = phi + xp.log1p(g) + xp.log(density[0] / density[1])
     return ratio, nc / (2 * x) * up[0] / (geometry[0][0] * density[0])
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def log_likelihood_ratio(x, df, nc):
     """The first of `log_likelihood_ratio_and_slope`, differentiable."""
     return log_likelihood_ratio_and_slope(x, df, nc)[0]
@@ -305,15 +304,15 @@ def _chi_square_jvp(primals, tangents):
     dx, ddf, dnc = tangents
     values = chi_square(x, df, nc)
     _, _, _, upper, lower = values
-    z0 = _geometry(*jax.lax.stop_gradient((x, df, nc)))[0]
+    z0 = _geometry(*xp.stop_gradient((x, df, nc)))[0]
     density, _ = _sums((_density, _tail), x, df, nc)
-    dlogpdf = d_quantile = jnp.zeros_like(x)  # d_quantile: -dsf/pdf
+    dlogpdf = d_quantile = xp.zeros_like(x)  # d_quantile: -dsf/pdf
     if not _zero(dx):
         slope, up = _sums((_density_slope, _density_up), x, df, nc)
         # towards x = 0 the law is a power of x, and the slope's terms in 1/x are kept apart from the rest
         bessel = 0.0 if nc is None else nc * up / density / (2 * z0 * x)
         steep = (df - 2) / (2 * x) + bessel - 0.5
-        dlogpdf = dlogpdf + jnp.where(z0 > 2, steep, 0.5 * z0 * slope / density) * dx
+        dlogpdf = dlogpdf + xp.where(z0 > 2, steep, 0.5 * z0 * slope / density) * dx
         d_quantile = d_quantile + dx
     if not _zero(ddf):
         _, rate = density_ratios(x, df, nc)
@@ -325,9 +324,49 @@ def _chi_square_jvp(primals, tangents):
         _, gap = _sums((_density_slope, _density_gap), x, df, nc)
         dlogpdf = dlogpdf - 0.5 * gap / density * dnc
         d_quantile = d_quantile - rate * dnc
-    dlogsf = -jnp.exp(-upper) * d_quantile
-    dlogcdf = jnp.exp(-lower) * d_quantile
+    dlogsf = -xp.exp(-upper) * d_quantile
+    dlogcdf = xp.exp(-lower) * d_quantile
     return values, (dlogpdf, dlogsf, dlogcdf, dlogsf - dlogpdf, dlogcdf - dlogpdf)
 
 
 _chi_square.defjvp(_chi_square_jvp, symbolic_zeros=True)
+
+
+def complex_log_likelihood_ratio(x, df, nc):
+    """log of the noncentral over the central density at complex x off the negative axis, or at real x > 0.
+
+    The parabola through the saddle of a complex x is as good a contour: with b = d' g the exponent along it is A + iB, A even
+    and B odd in u, both complex now, and a pair of nodes adds up to 2 e^A (cos B - u sin B). For the central law b = 0, so
+    its sum depends on df alone.
+    """
+    shifted = df + RULES[df.dtype.name].shift
+    r = nc * (x / shifted) / shifted
+    g = 2 * r / (1 + xp.sqrt(1 + 4 * r))
+    phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
+    grown = complex_log1p(g) if xp.iscomplexobj(g) else xp.log1p(g)
+    return phi + grown + xp.log(_complex_sum(df, shifted * g) / _complex_sum(df, xp.zeros_like(df)))
+
+
+def complex_log1p(z):
+    """log(1 + z), with the digits of a small z."""
+    x, y = z.real, z.imag
+    return xp.make_complex(0.5 * xp.log1p(x * (2 + x) + y * y), xp.arctan2(y, 1 + x))
+
+
+def _complex_sum(df, b):
+    """`_node_sum` of the density, over z0, for complex b."""
+    rule = RULES[df.dtype.name]
+    columns = [xp.like(c, b) for c in TABLES[df.dtype.name][2]]
+    s = df + rule.shift + 2 * xp.abs(b)
+    level = level_of(s)
+    squeeze = xp.minimum(1.0, rule.shift * ladder(LEVELS - 1) / s)
+    d_s, b_s, shift_s = df * squeeze, b * squeeze, rule.shift * squeeze
+
+    def add(k, total):
+        log_part, bent, angle_part, turned, u, weight = (xp.gathered(c, level + k * LEVELS) for c in columns)
+        w = u * u
+        even = d_s * log_part + b_s * bent - (shift_s / 2) * w
+        odd = d_s * angle_part + b_s * turned + shift_s * u
+        return total + weight * xp.exp(even) * (xp.cos(odd) - u * xp.sin(odd))
+
+    return xp.fori_loop(0, rule.nodes, add, xp.zeros_like(b_s + 0 * d_s)) * xp.sqrt(squeeze)

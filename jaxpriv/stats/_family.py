@@ -9,9 +9,7 @@ import functools
 import inspect
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv._checks import POSITIVE, Domain, check_domain
 
 
@@ -34,7 +32,7 @@ class Example(NamedTuple):
 
 OPERATIONS = ("logpdf", "pdf", "logcdf", "cdf", "logsf", "sf", "ppf", "isf", "ppf_exp", "isf_exp")
 _PROBABILITY = Domain(0.0, 1.0, "[0, 1]")
-_LOG_PROBABILITY = Domain(-jnp.inf, 0.0, "[-inf, 0]")
+_LOG_PROBABILITY = Domain(-xp.inf, 0.0, "[-inf, 0]")
 _FIRST = {"ppf": ("p", _PROBABILITY), "isf": ("p", _PROBABILITY),
           "ppf_exp": ("logp", _LOG_PROBABILITY), "isf_exp": ("logp", _LOG_PROBABILITY)}
 _DOES = {
@@ -55,20 +53,20 @@ def _standard(operation, kernels):
     """The operation at loc 0 and scale 1."""
     log_name = {"pdf": "logpdf", "cdf": "logcdf", "sf": "logsf"}.get(operation)
     if log_name:
-        return lambda x, *shapes: jnp.exp(kernels[log_name](x, *shapes))
+        return lambda x, *shapes: xp.exp(kernels[log_name](x, *shapes))
     if operation in ("ppf", "isf"):
-        return lambda p, *shapes: kernels[operation + "_exp"](jnp.log(p), *shapes)
+        return lambda p, *shapes: kernels[operation + "_exp"](xp.log(p), *shapes)
     return kernels[operation]
 
 
 def _at_ends(operation, density_at_start):
     """(value up to the start of the support, value at infinity) of an operation of a variable, at loc 0 and scale 1."""
     if operation == "logpdf":
-        return density_at_start, -jnp.inf
+        return density_at_start, -xp.inf
     if operation == "pdf":
-        finite = density_at_start < jnp.inf
-        return jnp.where(finite, jnp.exp(jnp.where(finite, density_at_start, 0.0)), jnp.inf), 0.0
-    return {"cdf": (0.0, 1.0), "logcdf": (-jnp.inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -jnp.inf)}[operation]
+        finite = density_at_start < xp.inf
+        return xp.where(finite, xp.exp(xp.where(finite, density_at_start, 0.0)), xp.inf), 0.0
+    return {"cdf": (0.0, 1.0), "logcdf": (-xp.inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -xp.inf)}[operation]
 
 
 def _docstring(law, operation, title, shapes, start, source, example):
@@ -103,28 +101,28 @@ def _docstring(law, operation, title, shapes, start, source, example):
 def _of_probability(operation, standard, start, p, loc, scale, *shapes):
     """A quantile: `standard` inside the range of p or log p, the ends of the support at its ends."""
     first = _FIRST[operation][0]
-    low, high, middle = (-jnp.inf, 0.0, -1.0) if first == "logp" else (0.0, 1.0, 0.5)
+    low, high, middle = (-xp.inf, 0.0, -1.0) if first == "logp" else (0.0, 1.0, 0.5)
     at_low, at_high = p <= low, p >= high
-    value = loc + scale * standard(jnp.where(at_low | at_high, middle, p), *shapes)
-    begin = loc if start is not None else -jnp.inf
-    ends = (jnp.inf, begin) if operation.startswith("isf") else (begin, jnp.inf)
-    return jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], value))
+    value = loc + scale * standard(xp.where(at_low | at_high, middle, p), *shapes)
+    begin = loc if start is not None else -xp.inf
+    ends = (xp.inf, begin) if operation.startswith("isf") else (begin, xp.inf)
+    return xp.where(at_low, ends[0], xp.where(at_high, ends[1], value))
 
 
 def _of_variable(operation, standard, start, x, loc, scale, *shapes):
     """A density or a probability: `standard` inside the support, the limits at its ends."""
     z = (x - loc) / scale
-    at_low, at_high = z <= (-jnp.inf if start is None else 0.0), z >= jnp.inf
+    at_low, at_high = z <= (-xp.inf if start is None else 0.0), z >= xp.inf
     inside = ~(at_low | at_high)
-    z = jnp.where(inside, (jnp.where(inside, x, loc + scale) - loc) / scale, 1.0)
+    z = xp.where(inside, (xp.where(inside, x, loc + scale) - loc) / scale, 1.0)
     value = standard(z, *shapes)
     if operation == "logpdf":
-        value = value - jnp.log(scale)
+        value = value - xp.log(scale)
     elif operation == "pdf":
         value = value / scale
-    density = -jnp.inf if start is None else jnp.where(x == loc, start(*shapes), -jnp.inf)
-    ends = _at_ends(operation, density - jnp.log(scale))
-    return jnp.where(at_low, ends[0], jnp.where(at_high, ends[1], value))
+    density = -xp.inf if start is None else xp.where(x == loc, start(*shapes), -xp.inf)
+    ends = _at_ends(operation, density - xp.log(scale))
+    return xp.where(at_low, ends[0], xp.where(at_high, ends[1], value))
 
 
 def _public(law, module, operation, title, kernels, shapes, start, source, example):
@@ -139,29 +137,26 @@ def _public(law, module, operation, title, kernels, shapes, start, source, examp
         [inspect.Parameter(n, kind, default=defaults.get(n, inspect.Parameter.empty)) for n in names]
     )
 
-    @jax.jit
+    @xp.jit
     def evaluate(*arguments):
         given = dict(zip(names, arguments))
-        valid = jnp.ones((), bool)
+        valid = xp.ones((), bool)
         for name, domain in domains.items():
             inside = domain.contains(given[name])
             valid = valid & inside
-            given[name] = jnp.where(inside, given[name], domain.inside)
+            given[name] = xp.where(inside, given[name], domain.inside)
         shape_values = [given[name] for name in shapes]
         result = place(operation, standard, start, given[first], given["loc"], given["scale"], *shape_values)
         for argument in arguments:
-            valid = valid & ~jnp.isnan(argument)
-        return jnp.where(valid, result, jnp.nan)
+            valid = valid & ~xp.isnan(argument)
+        return xp.where(valid, result, xp.nan)
 
     def function(*args, **kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         for name, domain in domains.items():
             check_domain(name, bound.arguments[name], domain)
-        dtype = jnp.result_type(*bound.arguments.values(), 0.0)
-        compute = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
-        arrays = [jnp.asarray(value, compute) for value in bound.arguments.values()]
-        return evaluate(*arrays).astype(dtype)
+        return xp.in_one_dtype(evaluate, bound.arguments.values())
 
     function.__name__ = function.__qualname__ = operation
     function.__module__ = module

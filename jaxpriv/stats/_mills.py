@@ -7,10 +7,9 @@ v_k = (k+1/2) h, with an error of exp(-pi^2/h^2) (Goodwin 1949; Matta and Reiche
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv.stats._logspace import exprel
 
 _H = 0.5
@@ -29,43 +28,43 @@ def _erfcx(y):
     square = y * y
     far = y > 1.0
     # y/(y^2+v^2) as 1/(y + v^2/y) for large y, where y^2 may overflow.
-    y_far = jnp.where(far, y, 1.0)
-    y_near = jnp.where(far, 0.0, y)
-    total = jnp.zeros_like(y)
+    y_far = xp.where(far, y, 1.0)
+    y_near = xp.where(far, 0.0, y)
+    total = xp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
-        total = total + jnp.where(far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2))
+        total = total + xp.where(far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2))
     pole_seen = y < math.pi / _H
-    growth = jnp.where(pole_seen, square - 2 * math.pi / _H * y, -jnp.inf)
-    return total + 2 * jnp.exp(growth) / (1 + jnp.exp(-2 * math.pi / _H * y))
+    growth = xp.where(pole_seen, square - 2 * math.pi / _H * y, -xp.inf)
+    return total + 2 * xp.exp(growth) / (1 + xp.exp(-2 * math.pi / _H * y))
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _normal(x):
     """(log sf, log cdf, log sf/pdf, log cdf/pdf) of the standard normal law at any real x."""
-    size = jnp.minimum(jnp.abs(x), 0.1 * jnp.finfo(x.dtype).max)  # so that 1/x is a normal float
+    size = xp.minimum(xp.abs(x), 0.1 * xp.finfo(x.dtype).max)  # so that 1/x is a normal float
     mills = math.sqrt(math.pi / 2) * _erfcx(size * math.sqrt(0.5))
     logpdf = log_density(x)
-    log_mills = jnp.log(mills)
+    log_mills = xp.log(mills)
     small = logpdf + log_mills
-    large = jnp.log1p(-jnp.exp(small))
+    large = xp.log1p(-xp.exp(small))
     upper = x >= 0
     far = large - logpdf
-    return (jnp.where(upper, small, large), jnp.where(upper, large, small),
-            jnp.where(upper, log_mills, far), jnp.where(upper, far, log_mills))
+    return (xp.where(upper, small, large), xp.where(upper, large, small),
+            xp.where(upper, log_mills, far), xp.where(upper, far, log_mills))
 
 
-normal = jax.jit(_normal)  # traced and lowered once for all callers of a shape
+normal = xp.jit(_normal)  # traced and lowered once for all callers of a shape
 
 
 @_normal.defjvp
 def _normal_jvp(primals, tangents):
     (x,), (dx,) = primals, tangents
     values = normal(x)
-    finite = jnp.isfinite(x)
-    safe = jnp.where(finite, x, 0.0)
+    finite = xp.isfinite(x)
+    safe = xp.where(finite, x, 0.0)
     _, _, upper, lower = normal(safe)
-    dlogsf = jnp.where(finite, -jnp.exp(-upper), 0.0) * dx
-    dlogcdf = jnp.where(finite, jnp.exp(-lower), 0.0) * dx
+    dlogsf = xp.where(finite, -xp.exp(-upper), 0.0) * dx
+    dlogcdf = xp.where(finite, xp.exp(-lower), 0.0) * dx
     return values, (dlogsf, dlogcdf, dlogsf + safe * dx, dlogcdf + safe * dx)
 
 
@@ -75,10 +74,10 @@ def _mills_drop(low, high, width):
     Both parts of `_erfcx` are differenced term by term. The width is given, for high - low would
     lose its digits, and divided out, for it may be as small as any number.
     """
-    bound = 1e100 if low.dtype == jnp.float64 else 1e15
-    y, x = (jnp.minimum(v, bound) * math.sqrt(0.5) for v in (low, high))
-    width = jnp.minimum(width, bound) * math.sqrt(0.5)
-    total = jnp.zeros_like(y)
+    bound = 1e100 if low.dtype == xp.float64 else 1e15
+    y, x = (xp.minimum(v, bound) * math.sqrt(0.5) for v in (low, high))
+    width = xp.minimum(width, bound) * math.sqrt(0.5)
+    total = xp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
         # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
         top = y * (x / (x + 1)) - v2 / (x + 1)
@@ -86,22 +85,22 @@ def _mills_drop(low, high, width):
     # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h; it is below rounding for y > c/2
     c = 2 * math.pi / _H
     inside = x < c / 2
-    gap = jnp.where(inside, width, jnp.minimum(x, c / 2) - jnp.minimum(y, c / 2))
-    share = jnp.where(inside, 1.0, gap / jnp.where(width > 0, width, 1.0))
-    y, x = jnp.minimum(y, c / 2), jnp.minimum(x, c / 2)
+    gap = xp.where(inside, width, xp.minimum(x, c / 2) - xp.minimum(y, c / 2))
+    share = xp.where(inside, 1.0, gap / xp.where(width > 0, width, 1.0))
+    y, x = xp.minimum(y, c / 2), xp.minimum(x, c / 2)
 
     def d(v):
-        return jnp.exp(-v * v) + jnp.exp(c * v - v * v)
+        return xp.exp(-v * v) + xp.exp(c * v - v * v)
 
-    fall = (x + y) * jnp.exp(-y * y) * exprel(-gap * (x + y))
-    rise = (c - x - y) * jnp.exp(c * y - y * y) * exprel(gap * (c - x - y))
+    fall = (x + y) * xp.exp(-y * y) * exprel(-gap * (x + y))
+    rise = (c - x - y) * xp.exp(c * y - y * y) * exprel(gap * (c - x - y))
     return math.sqrt(math.pi) / 2 * (total + 2 * share * (rise - fall) / d(x) / d(y))
 
 
 _SMALL = 1e-3  # of mu: it is divided out, so that what is proportional to it keeps its digits
 
 
-@jax.jit
+@xp.jit
 def log_mills_gap(eps, mu):
     """log(sf(a) - e^eps sf(b)), a = eps/mu - mu/2, b = a + mu: the privacy profile of N(mu, 1), mu > 0.
 
@@ -114,55 +113,55 @@ def log_mills_gap(eps, mu):
     """
     a = eps / mu - mu / 2
     b = a + mu
-    size_a, size_b = jnp.abs(a), jnp.abs(b)
+    size_a, size_b = xp.abs(a), xp.abs(b)
     right, left = a >= 0, b < 0
     middle = ~(right | left)
-    zero = jnp.zeros_like(a)
-    low = jnp.where(right, a, jnp.where(left, size_b, zero))
-    high = jnp.where(right, b, size_a)
-    first = _mills_drop(low, high, jnp.where(middle, size_a, mu))
-    second = jnp.where(middle, _mills_drop(zero, jnp.where(middle, b, zero), jnp.where(middle, b, zero)), 0.0)
-    density = jnp.exp(log_density(jnp.where(right, zero, a)))
+    zero = xp.zeros_like(a)
+    low = xp.where(right, a, xp.where(left, size_b, zero))
+    high = xp.where(right, b, size_a)
+    first = _mills_drop(low, high, xp.where(middle, size_a, mu))
+    second = xp.where(middle, _mills_drop(zero, xp.where(middle, b, zero), xp.where(middle, b, zero)), 0.0)
+    density = xp.exp(log_density(xp.where(right, zero, a)))
     # the exponent of what the negative side adds, -a^2/2 or eps, over mu; and the drops over mu
-    turn = jnp.where(left, eps, -0.5 * a * a)
-    share_a = jnp.where(middle, jnp.clip(size_a / mu, 0.0, 1.0), 1.0)
-    share_b = jnp.where(middle, jnp.clip(b / mu, 0.0, 1.0), 0.0)
+    turn = xp.where(left, eps, -0.5 * a * a)
+    share_a = xp.where(middle, xp.clip(size_a / mu, 0.0, 1.0), 1.0)
+    share_b = xp.where(middle, xp.clip(b / mu, 0.0, 1.0), 0.0)
     drops = density * (share_a * first + share_b * second)
     small = mu < _SMALL
-    steep = jnp.where(small & ~right, jnp.where(left, -eps / mu, 0.5 * size_a * share_a), 0.0)
-    scaled = steep * exprel(jnp.where(small & ~right, turn, 0.0)) + drops
-    whole = -jnp.expm1(jnp.where(right, 0.0, turn)) + jnp.where(small, 0.0, mu) * drops
-    log_mu = jnp.log(mu)
-    negative = jnp.where(small, log_mu + _log_of(jnp.where(small, scaled, 1.0)), _log_of(jnp.where(small, 1.0, whole)))
-    positive = log_density(a) + log_mu + _log_of(jnp.where(right, first, 1.0))
-    return jnp.where(right, positive, negative)
+    steep = xp.where(small & ~right, xp.where(left, -eps / mu, 0.5 * size_a * share_a), 0.0)
+    scaled = steep * exprel(xp.where(small & ~right, turn, 0.0)) + drops
+    whole = -xp.expm1(xp.where(right, 0.0, turn)) + xp.where(small, 0.0, mu) * drops
+    log_mu = xp.log(mu)
+    negative = xp.where(small, log_mu + _log_of(xp.where(small, scaled, 1.0)), _log_of(xp.where(small, 1.0, whole)))
+    positive = log_density(a) + log_mu + _log_of(xp.where(right, first, 1.0))
+    return xp.where(right, positive, negative)
 
 
 def _log_of(value):
-    return jnp.log(jnp.maximum(value, 0.0))
+    return xp.log(xp.maximum(value, 0.0))
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _upper_quantile(logp):
     """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23, then Halley on the (concave) log tail."""
-    t = jnp.sqrt(-2 * logp)
+    t = xp.sqrt(-2 * logp)
     x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (1 + t * (1.432788 + t * (0.189269 + 0.001308 * t)))
-    x = jnp.maximum(x, 0.0)
+    x = xp.maximum(x, 0.0)
 
     def halley(_, x):
         logsf, _, log_mills, _ = normal(x)
-        mills = jnp.exp(log_mills)
+        mills = xp.exp(log_mills)
         step = (logsf - logp) * mills  # -f/f', f' = -1/m
-        return jnp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
+        return xp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
 
-    return jax.lax.fori_loop(0, 4, halley, x)
+    return xp.fori_loop(0, 4, halley, x)
 
 
-upper_quantile = jax.jit(_upper_quantile)
+upper_quantile = xp.jit(_upper_quantile)
 
 
 @_upper_quantile.defjvp
 def _upper_quantile_jvp(primals, tangents):
     (logp,), (dlogp,) = primals, tangents
     x = upper_quantile(logp)
-    return x, -jnp.exp(normal(x)[2]) * dlogp
+    return x, -xp.exp(normal(x)[2]) * dlogp

@@ -7,9 +7,9 @@ that everything that depends on a node alone is a table of constants.
 from functools import reduce
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+
+from jaxpriv import _array as xp
 
 LEVELS = 108  # up to s = a 2^54: from there on the sums are Gaussian to the last bit
 
@@ -33,9 +33,9 @@ def ladder(level):
 
 def level_of(s):
     """The rung of the ladder that s stands on, read off the bits of s/shift."""
-    bits, drop, bias = (jnp.int64, 51, 1023) if s.dtype == jnp.float64 else (jnp.int32, 22, 127)
-    level = (jax.lax.bitcast_convert_type(s / RULES[s.dtype.name].shift, bits) >> drop) - 2 * bias
-    return jnp.clip(level, 0, LEVELS - 1).astype(jnp.int32)
+    bits, drop, bias = (xp.int64, 51, 1023) if s.dtype == xp.float64 else (xp.int32, 22, 127)
+    level = (xp.bits_of(s / RULES[s.dtype.name].shift, bits) >> drop) - 2 * bias
+    return xp.clip(level, 0, LEVELS - 1).astype(xp.int32)
 
 
 def _node_table(dtype):
@@ -71,8 +71,8 @@ def _horner(z, *coefficients):
 
 def sincos(x):
     """sin and cos of |x| < 1e5 with one Cody-Waite reduction and the fdlibm/Cephes polynomials (XLA's are scalar calls)."""
-    k = jnp.round(x * (2 / np.pi))
-    if x.dtype == jnp.float64:
+    k = xp.round(x * (2 / np.pi))
+    if x.dtype == xp.float64:
         r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
         z = r * r
         sin_series = _horner(z, 1.58962301576546568060e-10, -2.50507477628578072866e-8, 2.75573136213857245213e-6,
@@ -86,7 +86,7 @@ def sincos(x):
         cos_series = _horner(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
     sin = r + r * z * sin_series
     cos = 1 - 0.5 * z + z * z * cos_series
-    quadrant = k.astype(jnp.int32) & 3
+    quadrant = k.astype(xp.int32) & 3
     odd = (quadrant & 1) == 1
-    s, c = jnp.where(odd, cos, sin), jnp.where(odd, sin, cos)
-    return jnp.where(quadrant >= 2, -s, s), jnp.where((quadrant == 1) | (quadrant == 2), -c, c)
+    s, c = xp.where(odd, cos, sin), xp.where(odd, sin, cos)
+    return xp.where(quadrant >= 2, -s, s), xp.where((quadrant == 1) | (quadrant == 2), -c, c)

@@ -2,8 +2,7 @@
 
 import math
 
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv.stats._family import Example, law
 from jaxpriv.stats._logspace import log1mexp
 
@@ -11,21 +10,21 @@ _LOG2 = math.log(2.0)
 
 
 def _logsf(x):
-    size = jnp.abs(x)
-    return jnp.where(x >= 0, -size - _LOG2, jnp.log1p(-0.5 * jnp.exp(-size)))
+    size = xp.abs(x)
+    return xp.where(x >= 0, -size - _LOG2, xp.log1p(-0.5 * xp.exp(-size)))
 
 
 def _isf_exp(logp):
     upper = logp < -_LOG2
-    other = log1mexp(jnp.where(upper, -_LOG2, logp))
-    return jnp.where(upper, -logp - _LOG2, other + _LOG2)
+    other = log1mexp(xp.where(upper, -_LOG2, logp))
+    return xp.where(upper, -logp - _LOG2, other + _LOG2)
 
 
 logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     __name__,
     title="Laplace law",
     kernels={
-        "logpdf": lambda x: -jnp.abs(x) - _LOG2,
+        "logpdf": lambda x: -xp.abs(x) - _LOG2,
         "logcdf": lambda x: _logsf(-x),
         "logsf": _logsf,
         "ppf_exp": lambda logp: -_isf_exp(logp),

@@ -2,8 +2,7 @@
 
 import math
 
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv.stats._family import Example, law
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.stats._mills import log_density, normal, upper_quantile
@@ -12,8 +11,8 @@ from jaxpriv.stats._mills import log_density, normal, upper_quantile
 def _isf_exp(logp):
     """By the tail that is smaller."""
     upper = logp < -math.log(2.0)
-    x = upper_quantile(jnp.where(upper, logp, log1mexp(logp)))
-    return jnp.where(upper, x, -x)
+    x = upper_quantile(xp.where(upper, logp, log1mexp(logp)))
+    return xp.where(upper, x, -x)
 
 
 logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(

@@ -3,8 +3,8 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.laws import Law
@@ -20,11 +20,11 @@ class Blend(Law):
 
     def mix(self, absent, present):
         """log((1-rate) e^absent + rate e^present), with a finite gradient at rate = 1."""
-        top = jnp.maximum(absent, present)
-        top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0.0))
-        total = (1 - self.rate) * jnp.exp(absent - top) + self.rate * jnp.exp(present - top)
+        top = xp.maximum(absent, present)
+        top = xp.stop_gradient(xp.where(xp.isfinite(top), top, 0.0))
+        total = (1 - self.rate) * xp.exp(absent - top) + self.rate * xp.exp(present - top)
         positive = total > 0
-        return jnp.where(positive, top + jnp.log(jnp.where(positive, total, 1.0)), jnp.where(jnp.isnan(total), jnp.nan, -jnp.inf))
+        return xp.where(positive, top + xp.log(xp.where(positive, total, 1.0)), xp.where(xp.isnan(total), xp.nan, -xp.inf))
 
     def at(self, t):
         null, alternative = self.pair.both_at(t)
@@ -49,18 +49,18 @@ def _quantile(law, log_up, log_down):
     upper = log_up < log_down
     null, alternative = law.pair.null, law.pair.alternative
     # the smaller tail keeps its digits: take each end of the bracket from it
-    a = jnp.where(upper, null.isf_exp(jnp.where(upper, log_up, -1.0)), null.ppf_exp(jnp.where(upper, -1.0, log_down)))
-    b = jnp.where(upper, alternative.isf_exp(jnp.where(upper, log_up, -1.0)),
-                  alternative.ppf_exp(jnp.where(upper, -1.0, log_down)))
-    return _solve(law, jnp.where(upper, log_up, log_down), upper, jnp.minimum(a, b), jnp.maximum(a, b))
+    a = xp.where(upper, null.isf_exp(xp.where(upper, log_up, -1.0)), null.ppf_exp(xp.where(upper, -1.0, log_down)))
+    b = xp.where(upper, alternative.isf_exp(xp.where(upper, log_up, -1.0)),
+                  alternative.ppf_exp(xp.where(upper, -1.0, log_down)))
+    return _solve(law, xp.where(upper, log_up, log_down), upper, xp.minimum(a, b), xp.maximum(a, b))
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _solve(law, log_small, upper, low, high):
     def excess(t):
         logpdf, up, down, _, _ = law.at(t)
-        small = jnp.where(upper, up, down)
-        return jnp.where(upper, log_small - up, down - log_small), jnp.exp(logpdf - small)
+        small = xp.where(upper, up, down)
+        return xp.where(upper, log_small - up, down - log_small), xp.exp(logpdf - small)
 
     return newton_in_bracket(excess, low, high)
 
@@ -69,13 +69,13 @@ def _solve(law, log_small, upper, low, high):
 def _solve_jvp(primals, tangents):
     law, log_small, upper, low, high = primals
     t = _solve(*primals)
-    sign = jnp.where(upper, -1.0, 1.0)
+    sign = xp.where(upper, -1.0, 1.0)
 
     def log_tail(law):
         logpdf, up, down, _, _ = law.at(t)
-        return jnp.where(upper, up, down), logpdf
+        return xp.where(upper, up, down), logpdf
 
     (value, logpdf), (explicit, _) = jax.jvp(log_tail, (law,), (tangents[0],))
-    slope = jnp.exp(logpdf - value)
-    moves = (slope > 0) & jnp.isfinite(t)
-    return t, jnp.where(moves, sign * (tangents[1] - explicit) / jnp.where(moves, slope, 1.0), 0.0)
+    slope = xp.exp(logpdf - value)
+    moves = (slope > 0) & xp.isfinite(t)
+    return t, xp.where(moves, sign * (tangents[1] - explicit) / xp.where(moves, slope, 1.0), 0.0)

@@ -5,12 +5,11 @@ processor takes for zero, fractional numbers of steps, and results in a narrower
 """
 
 import itertools
-from contextlib import nullcontext
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import evaluate
@@ -27,7 +26,7 @@ def as_number(value):
 def bounds_of_delta(experiment, epsilon):
     """(lower, upper) of a certified delta."""
     if is_traced((experiment, epsilon)):
-        return certified(evaluate.bounds_of_delta, experiment, epsilon, nothing=lambda eps: jnp.exp(no_loss(eps)) * (1 - 1e-13))
+        return certified(evaluate.bounds_of_delta, experiment, epsilon, nothing=lambda eps: xp.exp(no_loss(eps)) * (1 - 1e-13))
     return probabilities(*bounds_of_log_delta(experiment, epsilon))
 
 
@@ -42,7 +41,7 @@ def probabilities(lower, upper):
 def no_loss(epsilon):
     """A lower bound of every log delta(epsilon): that of a mechanism without any loss."""
     negative = epsilon < 0
-    return jnp.where(negative, log1mexp(jnp.where(negative, epsilon, -1.0)) * (1 + 1e-13) - 1e-13, -jnp.inf)
+    return xp.where(negative, log1mexp(xp.where(negative, epsilon, -1.0)) * (1 + 1e-13) - 1e-13, -xp.inf)
 
 
 def bounds_of_log_delta(experiment, epsilon):
@@ -53,14 +52,20 @@ def bounds_of_log_delta(experiment, epsilon):
 def bounds_of_epsilon(experiment, delta):
     """(lower, upper) of a certified epsilon at delta."""
     lowest, highest = _logarithms(delta)
-    return certified(evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=lambda *values: 0 * values[0])
+    return certified(evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=_no_epsilon)
+
+
+def _no_epsilon(lowest, highest, delta):
+    """A lower bound of every epsilon."""
+    del lowest, highest
+    return xp.where(xp.isnan(delta), xp.nan, 0.0)
 
 
 def bounds_of_beta(experiment, alpha):
     """(lower, upper) of a certified type II error at alpha."""
 
     def nothing(level):
-        return jnp.minimum((1 - level) * (1 + 1e-15), 1.0)
+        return xp.minimum((1 - level) * (1 + 1e-15), 1.0)
 
     return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=nothing, falling=True)
 
@@ -72,10 +77,10 @@ def _logarithms(delta):
             found = np.log(np.asarray(delta, np.float64))
         return found, found
     with jax.enable_x64(True):
-        highest = jnp.log(_widened(delta, 1.0))
-        known = _widened(delta, jnp.nan)
-        deepest = -104.0 if delta.dtype == jnp.float32 else -746.0  # log of the smallest subnormal number
-        return jnp.where(jnp.isnan(known) & ~jnp.isnan(delta), deepest, highest), highest
+        highest = xp.log(_widened(delta, 1.0))
+        known = _widened(delta, xp.nan)
+        deepest = -104.0 if delta.dtype == xp.float32 else -746.0  # log of the smallest subnormal number
+        return xp.where(xp.isnan(known) & ~xp.isnan(delta), deepest, highest), highest
 
 
 def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms=False):
@@ -88,53 +93,45 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
     """
     traced = is_traced((experiment, values))
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    with jax.enable_x64(True), nullcontext() if traced else _on_processor():
-        if not traced:
-            found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
-                     for arguments in _without_subnormals(experiment, values)]
-            low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
-            return np.min(low, 0)[()], np.max(high, 0)[()]
-        marked = jax.tree.map(lambda leaf: _widened(leaf, jnp.nan), experiment)
+    if not traced:
+        found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
+                 for arguments in _without_subnormals(experiment, values)]
+        low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
+        return np.min(low, 0)[()], np.max(high, 0)[()]
+    with jax.enable_x64(True):
+        marked = jax.tree.map(lambda leaf: _widened(leaf, xp.nan), experiment)
         parameters, values = jax.tree.map(lambda leaf: _widened(leaf, 1.0), (experiment, values))
         if experiment.whole(up=True) is experiment:  # which the numbers tell before they are traced
             bounds = bounds_of(parameters, *values)
         else:
             bounds = _of_whole_steps(bounds_of, falling, parameters, values)
         shape = experiment.batch_shape()
-        seen = marked.aligned(shape, jnp.float64).defined() | ~parameters.aligned(shape, jnp.float64).defined()
-        weak = jnp.where(seen, bounds[falling], nothing(*values))
+        seen = marked.aligned(shape, xp.float64).defined() | ~parameters.aligned(shape, xp.float64).defined()
+        weak = xp.where(seen, bounds[falling], nothing(*values))
         lower, upper = (bounds[0], weak) if falling else (weak, bounds[1])
         return (lower, upper) if wide_out else _narrowed(lower, upper)
 
 
-def _on_processor():
-    """Concrete bounds are computed on the host, wherever else JAX computes: its arithmetic is the one that is certified."""
-    try:
-        return jax.default_device(jax.local_devices(backend="cpu")[0])
-    except RuntimeError:  # a JAX that was told not to use the processor
-        return nullcontext()
-
-
 def _widened(leaf, least):
     """A traced number in float64; where it is subnormal, the smallest normal number times `least`."""
-    if jnp.result_type(leaf) == jnp.bool_:
+    if xp.is_bool(leaf):
         return leaf
-    value = jnp.asarray(leaf)
-    if value.dtype in (jnp.float32, jnp.float64):
-        integer = jnp.int32 if value.dtype == jnp.float32 else jnp.int64
-        tiny = jnp.asarray(jnp.finfo(value.dtype).tiny, value.dtype)
-        bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(value), integer)
-        size = bits & jnp.iinfo(integer).max
-        lost = (size > 0) & (size < jax.lax.bitcast_convert_type(tiny, integer))
-        value = jnp.where(lost, jnp.where(bits < 0, -tiny, tiny) * least, value)
-    return value.astype(jnp.float64)
+    value = xp.asarray(leaf)
+    if value.dtype in (xp.float32, xp.float64):
+        integer = xp.int32 if value.dtype == xp.float32 else xp.int64
+        tiny = xp.asarray(xp.finfo(value.dtype).tiny, value.dtype)
+        bits = xp.bits_of(xp.stop_gradient(value), integer)
+        size = bits & xp.iinfo(integer).max
+        lost = (size > 0) & (size < xp.bits_of(tiny, integer))
+        value = xp.where(lost, xp.where(bits < 0, -tiny, tiny) * least, value)
+    return value.astype(xp.float64)
 
 
 def _without_subnormals(experiment, values):
     """The arguments in float64, once; four times where any is subnormal: curve and values with zero or the least instead."""
 
     def float64(leaf):
-        return leaf if jnp.result_type(leaf) == jnp.bool_ else np.asarray(leaf, np.float64)
+        return leaf if xp.is_bool(leaf) else np.asarray(leaf, np.float64)
 
     def lost(leaf):
         return (leaf != 0) & (np.abs(leaf) < _TINY) if leaf.dtype != bool else np.zeros(leaf.shape, bool)
@@ -171,7 +168,7 @@ def _both_means(bounds_of, logarithms):
             wide = (high - low > _WIDE * (1.0 if logarithms else np.abs(high))) & (high > -np.inf)
         if not wide.any():
             return low.reshape(shape), high.reshape(shape)
-        each = experiment.aligned(shape, jnp.float64), *(jnp.broadcast_to(value, shape) for value in values)
+        each = experiment.aligned(shape, xp.float64), *(xp.broadcast_to(value, shape) for value in values)
         each, *values = jax.tree.map(lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each)
         lower, upper = bounds_of(each.otherwise(), *values)
         low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
@@ -182,15 +179,15 @@ def _both_means(bounds_of, logarithms):
 
 def _narrowed(lower, upper):
     """float64 bounds in float32, moved outward where the conversion moved them inward, or lost them."""
-    least = jnp.finfo(jnp.float32).tiny.astype(jnp.float64)
+    least = xp.finfo(xp.float32).tiny.astype(xp.float64)
 
     def cast(value, direction):
-        near = value.astype(jnp.float32)
-        inward = direction * (near.astype(jnp.float64) - value) < 0
-        moved = jnp.where(inward, jnp.nextafter(near, jnp.float32(direction * jnp.inf)), near)
+        near = value.astype(xp.float32)
+        inward = direction * (near.astype(xp.float64) - value) < 0
+        moved = xp.where(inward, xp.nextafter(near, xp.float32(direction * xp.inf)), near)
         # next to zero there is no number: the least one away from it, or zero
-        small = (value != 0) & (jnp.abs(value) < least)
-        outside = jnp.float32(direction) * least.astype(jnp.float32)
-        return jnp.where(small, jnp.where(direction * value > 0, outside, jnp.float32(0.0)), moved)
+        small = (value != 0) & (xp.abs(value) < least)
+        outside = xp.float32(direction) * least.astype(xp.float32)
+        return xp.where(small, xp.where(direction * value > 0, outside, xp.float32(0.0)), moved)
 
     return cast(lower, -1.0), cast(upper, 1.0)

@@ -1,8 +1,8 @@
 """The trade-off curve: what every adversary of this library looks like to its user."""
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, RATE, UNIT, as_parameter, check_domain
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff import certified, evaluate
@@ -24,6 +24,9 @@ class Curve:
     Shared by all methods: arguments are `Float[Array, "..."]` and broadcast against the parameters; NaN in, NaN out; a
     concrete argument outside its range raises ValueError, a traced one gives NaN. Floating-point estimates, correct to
     rounding; the guarantees are `epsilon_bounds`, `delta_bounds`, and the upper bound that `gdp_mu` returns.
+
+    Of Python numbers and NumPy arrays NumPy computes in float64, without compiling, and float64 comes back; a JAX array or
+    tracer among parameters or arguments makes it a JAX program, of the promoted dtype.
 
         >>> import jaxpriv
         >>> curve = jaxpriv.relaxed.gaussian(1.0)
@@ -93,7 +96,7 @@ class Curve:
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).delta(1.0):.4f}")
             0.1269
         """
-        return jnp.exp(evaluate.log_delta(self.experiment, epsilon))
+        return xp.exp(evaluate.log_delta(self.experiment, epsilon))
 
     def epsilon(self, delta):
         """The smallest epsilon >= 0 with delta(epsilon) <= delta, delta in [0, 1]; inf at delta = 0 for unbounded losses.
@@ -141,9 +144,9 @@ class Curve:
         experiment = self.experiment
         if isinstance(experiment, Hull):
             # G_mu is symmetric and convex: it lies below the envelope if it lies below every member
-            return jnp.max(jnp.stack(jnp.broadcast_arrays(*(Curve(m).gdp_mu() for m in experiment.members))), 0)
-        dtype = jnp.result_type(*jax.tree.leaves(experiment))
-        known = experiment.aligned(experiment.batch_shape(), dtype).gaussian_mu() is not None
+            return xp.max(xp.stack(xp.broadcast_arrays(*(Curve(m).gdp_mu() for m in experiment.members))), 0)
+        dtype = xp.result_type(*jax.tree.leaves(experiment))
+        known = xp.evaluate(experiment.aligned(experiment.batch_shape(), dtype).gaussian_mu) is not None
         return (evaluate.known_mu if known else evaluate.searched_mu)(experiment)
 
     def reversed(self):
@@ -208,7 +211,9 @@ class Curve:
     def delta_bounds(self, epsilon):
         """(lower, upper) with the exact delta(epsilon) of these parameters in between.
 
-        Computed in float64 whatever the mode; returned as NumPy float64, or inside `jit` in JAX's dtype, rounded outward.
+        Numbers at hand are bounded by NumPy in float64 on the host, whatever JAX's device and mode. Inside `jit` the bound is
+        part of the program, in float64, rounded outward in JAX's dtype: certified on CPU, not tested on GPU, not covered on
+        TPU, whose float64 has the range of float32.
 
         Guarantee: both sides, of the parameters exactly as they were given; docs/certified.md lists every source of error
         with its bound. Where the curve is in closed form rounding is the only one. For a composition of sub-sampled Gaussian
@@ -240,7 +245,7 @@ class Curve:
         return certified.bounds_of_log_delta(self.experiment, certified.as_number(epsilon))
 
     def epsilon_bounds(self, delta):
-        """(lower, upper) with the exact epsilon(delta) of these parameters in between, in float64 whatever the mode.
+        """(lower, upper) with the exact epsilon(delta) of these parameters in between, as `delta_bounds`.
 
         Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is the lower. Width about 1e-12.
 
@@ -292,8 +297,8 @@ class Curve:
 
 def _bounds_of_mu(experiment):
     """(lower, upper) of the smallest mu of an experiment in float64."""
-    curve = Curve(experiment.aligned(experiment.batch_shape(), jnp.float64))
+    curve = Curve(experiment.aligned(experiment.batch_shape(), xp.float64))
     upper = curve.gdp_mu()
     exact = curve.experiment.tail_mu() is not None
-    lower = upper * (1 - 256 * jnp.finfo(jnp.float64).eps) if exact else evaluate.least_mu(curve.experiment)
-    return jnp.minimum(lower, upper), upper
+    lower = upper * (1 - 256 * xp.finfo(xp.float64).eps) if exact else evaluate.least_mu(curve.experiment)
+    return xp.minimum(lower, upper), upper

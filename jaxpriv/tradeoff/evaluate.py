@@ -3,9 +3,9 @@
 from functools import wraps
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain, check_domain
 from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -27,17 +27,18 @@ def elementwise(domain, *names):
     of_name = dict(zip(names, domains))
 
     def decorate(function):
-        @jax.jit
         def evaluate(experiment, *values):
-            shape = jnp.broadcast_shapes(experiment.batch_shape(), *(v.shape for v in values))
-            valid, safe = jnp.broadcast_to(experiment.defined(), shape), []
+            shape = xp.broadcast_shapes(experiment.batch_shape(), *(v.shape for v in values))
+            valid, safe = xp.broadcast_to(experiment.defined(), shape), []
             for value, own in zip(values, domains):
-                wide = jnp.broadcast_to(value, shape)
+                wide = xp.broadcast_to(value, shape)
                 inside = own.contains(wide)
                 valid = valid & inside
-                safe.append(jnp.where(inside, wide, own.inside))
+                safe.append(xp.where(inside, wide, own.inside))
             result = function(experiment.aligned(shape, values[0].dtype), *safe)
-            return jax.tree.map(lambda r: jnp.where(valid, r, jnp.nan), result)
+            return jax.tree.map(lambda r: xp.where(valid, r, xp.nan), result)
+
+        compiled = jax.jit(evaluate)
 
         @wraps(function)
         def public(experiment, *args, **kwargs):
@@ -47,9 +48,12 @@ def elementwise(domain, *names):
             for name in names:
                 check_domain(name, given[name], of_name[name])
             values = [_number_or_array(given[name]) for name in names] or [0.0]
-            dtype = jnp.result_type(*jax.tree.leaves(experiment), *values)
-            compute = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
-            result = evaluate(experiment, *(jnp.asarray(v, compute) for v in values))
+            if not xp.any_jax(experiment, values):
+                found = xp.evaluate(evaluate, experiment, *(np.asarray(v, np.float64) for v in values))
+                return jax.tree.map(lambda r: r[()], found)
+            dtype = xp.result_type(*jax.tree.leaves(experiment), *values)
+            compute = dtype if xp.finfo(dtype).bits >= 32 else xp.float32
+            result = xp.evaluate(compiled, experiment, *(xp.asarray(v, compute) for v in values))
             return jax.tree.map(lambda r: r.astype(dtype), result)
 
         return public
@@ -60,13 +64,13 @@ def elementwise(domain, *names):
 def _number_or_array(value):
     """Lists become arrays; a Python number stays one, so that it does not widen the result."""
     if hasattr(value, "dtype"):
-        return value if jnp.issubdtype(value.dtype, jnp.floating) else value * 1.0
+        return value if np.issubdtype(value.dtype, np.floating) else value * 1.0
     return np.asarray(value, float) if np.ndim(value) else float(value)
 
 
 def _errors(experiment, alpha, reverse):
     log_beta, log_power = experiment.errors(alpha, reverse)
-    return jnp.exp(log_beta), jnp.exp(log_power)
+    return xp.exp(log_beta), xp.exp(log_power)
 
 
 @elementwise(UNIT, "alpha")
@@ -95,9 +99,9 @@ def slope(experiment, alpha):
 
 
 def _profile(experiment, epsilon):
-    finite = jnp.isfinite(epsilon)
-    value = experiment.log_delta(jnp.where(finite, epsilon, 0.0), False)
-    return jnp.where(finite, value, jnp.where(epsilon > 0, -jnp.inf, 0.0))
+    finite = xp.isfinite(epsilon)
+    value = experiment.log_delta(xp.where(finite, epsilon, 0.0), False)
+    return xp.where(finite, value, xp.where(epsilon > 0, -xp.inf, 0.0))
 
 
 @elementwise(REAL, "epsilon")
@@ -112,12 +116,12 @@ def epsilon(experiment, delta):
 
 @elementwise(REAL)
 def advantage(experiment, zero):
-    return jnp.exp(experiment.log_delta(zero, False))
+    return xp.exp(experiment.log_delta(zero, False))
 
 
 @elementwise(REAL)
 def known_mu(experiment, zero):
-    return experiment.gaussian_mu() * (1 + 12 * jnp.finfo(zero.dtype).eps)
+    return experiment.gaussian_mu() * (1 + 12 * xp.finfo(zero.dtype).eps)
 
 
 @elementwise(REAL)
@@ -134,18 +138,18 @@ def search_mu(experiment, zero):
                 spread = experiment.aligned(alpha.shape, alpha.dtype)
                 return spread.errors(alpha, reverse), spread.slope(alpha, reverse)
 
-            largest = jnp.maximum(experiment.loss_bound(False), experiment.loss_bound(True))
+            largest = xp.maximum(experiment.loss_bound(False), experiment.loss_bound(True))
             return certified_mu(errors_and_slope, largest, zero.dtype)
 
-        return jnp.maximum(direction(False), direction(True))
+        return xp.maximum(direction(False), direction(True))
 
     flat = jax.tree.map(lambda leaf: leaf.reshape((zero.size,) + leaf.shape[zero.ndim:]), experiment)
-    return jax.lax.map(one, flat).reshape(zero.shape)
+    return xp.each(one, flat).reshape(zero.shape)
 
 
 def _levels_of(dtype):
     """Panel ends for integrals over alpha, graded towards 0 and 1."""
-    depth = 26 if dtype == jnp.float64 else 11
+    depth = 26 if dtype == xp.float64 else 11
     small = 0.5 * 4.0 ** -np.arange(depth)[::-1]
     return np.concatenate([[0.0], small, 1 - small[::-1][1:], [1.0]])
 
@@ -155,37 +159,36 @@ def auc(experiment, zero):
     closed = experiment.auc()
     if closed is not None:
         return closed
-    ends = jnp.broadcast_to(jnp.asarray(_levels_of(zero.dtype), zero.dtype), zero.shape + (len(_levels_of(zero.dtype)),))
-    kinks = [jnp.broadcast_to(k, zero.shape)[..., None] for k in experiment.kinks(False)]
-    ends = jnp.sort(jnp.concatenate([ends, *kinks], -1), -1)
+    ends = xp.broadcast_to(xp.asarray(_levels_of(zero.dtype), zero.dtype), zero.shape + (len(_levels_of(zero.dtype)),))
+    kinks = [xp.broadcast_to(k, zero.shape)[..., None] for k in experiment.kinks(False)]
+    ends = xp.sort(xp.concatenate([ends, *kinks], -1), -1)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment)
 
-    def panel(total, side):
-        left, right = side
-        alpha = left + (right - left) * jnp.asarray(0.5 * (1 + _GAUSS_NODES), zero.dtype).reshape((-1,) + (1,) * zero.ndim)
+    def panel(left, right):
+        nodes = xp.asarray(0.5 * (1 + _GAUSS_NODES), zero.dtype).reshape((-1,) + (1,) * left.ndim)
+        alpha = left + (right - left) * nodes
         wide = spread.aligned(alpha.shape, zero.dtype)
-        mean = jnp.tensordot(jnp.asarray(0.5 * _GAUSS_WEIGHTS, zero.dtype), jnp.exp(wide.errors(alpha, False)[1]), 1)
-        return total + (right - left) * mean, None
+        mean = xp.tensordot(xp.asarray(0.5 * _GAUSS_WEIGHTS, zero.dtype), xp.exp(wide.errors(alpha, False)[1]), 1)
+        return (right - left) * mean
 
-    sides = jnp.moveaxis(ends[..., :-1], -1, 0), jnp.moveaxis(ends[..., 1:], -1, 0)
-    return jax.lax.scan(panel, zero, sides)[0]
+    return xp.sum_of(panel, (xp.moveaxis(ends[..., :-1], -1, 0), xp.moveaxis(ends[..., 1:], -1, 0)))
 
 
 def _profile_bounds(experiment, epsilon):
     """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too."""
-    finite = jnp.isfinite(epsilon)
-    eps = jnp.where(finite, epsilon, 0.0)
+    finite = xp.isfinite(epsilon)
+    eps = xp.where(finite, epsilon, 0.0)
     lower, upper, rate = experiment.bracket(eps, eps, False)
-    limit = jnp.where(epsilon > 0, -jnp.inf, 0.0)
-    lower, upper = (jnp.where(jnp.isnan(end), worst, end) for end, worst in ((lower, -jnp.inf), (upper, 0.0)))
-    return jnp.where(finite, lower, limit), jnp.where(finite, upper, limit), rate
+    limit = xp.where(epsilon > 0, -xp.inf, 0.0)
+    lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
+    return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
 
 
 def outward(lower, upper):
     """Of logarithms of probabilities the probabilities, rounded outward; what is too small a number becomes the least."""
-    info = jnp.finfo(lower.dtype)
-    more = jnp.clip(jnp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
-    return jnp.exp(lower) * (1 - 8 * info.eps), jnp.where(upper == -jnp.inf, 0.0, more)
+    info = xp.finfo(lower.dtype)
+    more = xp.clip(xp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
+    return xp.exp(lower) * (1 - 8 * info.eps), xp.where(upper == -xp.inf, 0.0, more)
 
 
 @elementwise(REAL, "epsilon")
@@ -206,43 +209,43 @@ def bounds_of_epsilon(experiment, lowest, log_delta, delta):
 
     Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
     """
-    estimate = experiment.epsilon(jnp.minimum(log_delta, 0.0), False)
-    some = log_delta > -jnp.inf
-    found, endless = some & jnp.isfinite(estimate), some & (estimate == jnp.inf)
-    at = jnp.where(found, estimate, 1.0)
+    estimate = experiment.epsilon(xp.minimum(log_delta, 0.0), False)
+    some = log_delta > -xp.inf
+    found, endless = some & xp.isfinite(estimate), some & (estimate == xp.inf)
+    at = xp.where(found, estimate, 1.0)
     both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *at.shape), at.dtype)
-    sides = jnp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
-    little = 64 * jnp.finfo(at.dtype).eps * at
+    sides = xp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
+    little = 64 * xp.finfo(at.dtype).eps * at
 
     def verify(state):
         step, ends, width, best, _ = state
         lower, upper, rate = _profile_bounds(both, ends)
-        holds = jnp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= lowest])
-        best = jnp.where(holds, ends, best)
+        holds = xp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= lowest])
+        best = xp.where(holds, ends, best)
         # the slope of delta tells how far its bracket reaches
-        reach = 2 * jnp.maximum(upper - lowest, log_delta - lower) / rate
-        reach = jnp.where(jnp.isfinite(reach), jnp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
-        width = jnp.where(step == 0, reach, 4 * width)
-        moved = jnp.where(holds, ends, jnp.maximum(ends + sides * width, 0.0))
+        reach = 2 * xp.maximum(upper - lowest, log_delta - lower) / rate
+        reach = xp.where(xp.isfinite(reach), xp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
+        width = xp.where(step == 0, reach, 4 * width)
+        moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
         grows = endless & holds[0] & (ends[0] < 1e300)
-        settled = jnp.where(found, (step >= 40) | jnp.all(holds, 0), ~grows)
-        return step + 1, jnp.where(endless, jnp.where(grows, 2 * ends, ends), moved), width, best, settled
+        settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
+        return step + 1, xp.where(endless, xp.where(grows, 2 * ends, ends), moved), width, best, settled
 
-    start = jnp.where(endless, 1.0, jnp.maximum(at + sides * little, 0.0))
-    worst = jnp.stack([jnp.zeros_like(at), jnp.full_like(at, jnp.inf)])
-    state = (0, start, jnp.zeros_like(start), worst, ~(found | endless))
-    _, _, _, best, _ = jax.lax.while_loop(lambda state: ~jnp.all(state[4]), verify, state)
-    low, high = best[0], jnp.where(found, best[1], jnp.inf)
+    start = xp.where(endless, 1.0, xp.maximum(at + sides * little, 0.0))
+    worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
+    state = (0, start, xp.zeros_like(start), worst, ~(found | endless))
+    _, _, _, best, _ = xp.while_loop(lambda state: ~xp.all(state[4]), verify, state)
+    low, high = best[0], xp.where(found, best[1], xp.inf)
     # delta = 0 asks for the largest loss, delta = 1 for nothing
-    none, ulp = log_delta == -jnp.inf, 64 * jnp.finfo(at.dtype).eps
-    low = jnp.where(none, estimate * (1 - ulp), jnp.where(log_delta >= 0, 0.0, low))
-    high = jnp.where(none, estimate * (1 + ulp), jnp.where(log_delta >= 0, 0.0, high))
+    none, ulp = log_delta == -xp.inf, 64 * xp.finfo(at.dtype).eps
+    low = xp.where(none, estimate * (1 - ulp), xp.where(log_delta >= 0, 0.0, low))
+    high = xp.where(none, estimate * (1 + ulp), xp.where(log_delta >= 0, 0.0, high))
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:
-        told = (last[1] <= delta) & ((last[1] == 0) | (delta > jnp.finfo(delta.dtype).tiny))
-        high = jnp.where(told, jnp.minimum(high, last[0]), high)
-    return jnp.minimum(low, high), high
+        told = (last[1] <= delta) & ((last[1] == 0) | (delta > xp.finfo(delta.dtype).tiny))
+        high = xp.where(told, xp.minimum(high, last[0]), high)
+    return xp.minimum(low, high), high
 
 
 @elementwise(REAL, "alpha")
@@ -253,12 +256,12 @@ def bounds_of_beta(experiment, alpha):
     extended; and where its middle value is the largest beyond doubt, it has its maximum between the outer ones.
     """
     inside = (alpha > 0) & (alpha < 1)
-    level = jnp.where(inside, alpha, 0.5)
+    level = xp.where(inside, alpha, 0.5)
     three = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((3, *alpha.shape), alpha.dtype)
-    aside = jnp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
+    aside = xp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
 
     eps = experiment.slope(level, False)
-    eps = jnp.clip(jnp.where(jnp.isnan(eps), 0.0, eps), -700.0, 700.0)
+    eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -700.0, 700.0)
 
     def look(_, state):
         """The second time as far apart as the width of the brackets makes best."""
@@ -266,44 +269,44 @@ def bounds_of_beta(experiment, alpha):
         ends = eps + step * aside
         lower, upper, rate = _profile_bounds(three, ends)
         lower, upper = outward(lower, upper)
-        blur = (upper[1] - lower[1]) / jnp.clip(rate[1] * upper[1], 1e-300, 1.0)
-        step = jnp.clip(2 * jnp.sqrt(jnp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
-        return step * (1 + jnp.abs(eps)), ends, lower, upper
+        blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
+        step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
+        return step * (1 + xp.abs(eps)), ends, lower, upper
 
-    start = jnp.zeros((3, *alpha.shape), alpha.dtype)
-    _, ends, lower, upper = jax.lax.fori_loop(0, 2, look, (1e-6 * (1 + jnp.abs(eps)), start, start, start))
-    x = jnp.exp(ends)
-    slack = 16 * jnp.finfo(alpha.dtype).eps * (1 + x * level * (1 + jnp.abs(ends)))
+    start = xp.zeros((3, *alpha.shape), alpha.dtype)
+    _, ends, lower, upper = xp.fori_loop(0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start))
+    x = xp.exp(ends)
+    slack = 16 * xp.finfo(alpha.dtype).eps * (1 + x * level * (1 + xp.abs(ends)))
     most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
-    rise = jnp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
-    fall = jnp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
+    rise = xp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
+    fall = xp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
     peak = (least[1] >= most[0]) & (least[1] >= most[2])
     flat = 1 - level
-    high = jnp.where(peak, jnp.minimum(most[1] + jnp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat)
-    high = jnp.where(jnp.isnan(high), flat, high)
-    lowest = jnp.clip(jnp.max(jnp.where(jnp.isnan(least), 0.0, least), 0), 0.0, flat)
+    high = xp.where(peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat)
+    high = xp.where(xp.isnan(high), flat, high)
+    lowest = xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat)
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
-    top = jnp.where(alpha <= 0, 1.0, 0.0)
-    ulp = jnp.finfo(alpha.dtype).eps
-    high = jnp.minimum(jnp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
-    return jnp.where(inside, lowest * (1 - 2 * ulp), 0.0), jnp.where(inside, high, top)
+    top = xp.where(alpha <= 0, 1.0, 0.0)
+    ulp = xp.finfo(alpha.dtype).eps
+    high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
+    return xp.where(inside, lowest * (1 - 2 * ulp), 0.0), xp.where(inside, high, top)
 
 
 @elementwise(REAL)
 def least_mu(experiment, zero):
     """A lower bound of the smallest mu: that of G_mu whose profile is what is certain of this one's, at a few eps."""
-    eps = jnp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
+    eps = xp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
-    eps = jnp.broadcast_to(eps, (4, *zero.shape))
+    eps = xp.broadcast_to(eps, (4, *zero.shape))
     target = _profile_bounds(spread, eps)[0]
-    goal = jnp.where(jnp.isfinite(target), target, -1.0)
+    goal = xp.where(xp.isfinite(target), target, -1.0)
 
     def shortfall(log_mu):
-        mu = jnp.exp(log_mu)
-        return NormalShift(mu).log_delta_at(eps, None, False) - goal, jnp.zeros_like(mu)
+        mu = xp.exp(log_mu)
+        return NormalShift(mu).log_delta_at(eps, None, False) - goal, xp.zeros_like(mu)
 
-    low = jnp.full_like(eps, -25.0)
-    mu = jnp.exp(newton_in_bracket(shortfall, low, low + 30.0, iterations=60))
+    low = xp.full_like(eps, -25.0)
+    mu = xp.exp(newton_in_bracket(shortfall, low, low + 30.0, iterations=60))
     # what lies below the searched range bounds nothing
-    useful = jnp.isfinite(target) & (mu > 2e-11)
-    return jnp.max(jnp.where(useful, mu, 0.0), 0) * (1 - 1e-9)
+    useful = xp.isfinite(target) & (mu > 2e-11)
+    return xp.max(xp.where(useful, mu, 0.0), 0) * (1 - 1e-9)

@@ -19,8 +19,8 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 
 
@@ -35,7 +35,7 @@ class Point(NamedTuple):
     @staticmethod
     def end(always):
         """The test that rejects always, or never: an end of every trade-off function."""
-        sure, none = jnp.where(always, 0.0, -jnp.inf), jnp.where(always, -jnp.inf, 0.0)
+        sure, none = xp.where(always, 0.0, -xp.inf), xp.where(always, -xp.inf, 0.0)
         return Point(sure, none, none, sure)
 
     def exchanged(self):
@@ -77,11 +77,11 @@ class Experiment(ABC):
         raise TypeError(f"{type(self).__name__} must define solve_epsilon or epsilon")
 
     def batch_shape(self):
-        return jnp.broadcast_shapes(*(jnp.shape(leaf) for leaf in jax.tree.leaves(self)))
+        return xp.broadcast_shapes(*(xp.shape(leaf) for leaf in jax.tree.leaves(self)))
 
     def aligned(self, shape, dtype):
         """The same experiment with every parameter broadcast to one shape and dtype."""
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(leaf, dtype), shape), resolved(self, dtype))
+        return jax.tree.map(lambda leaf: xp.broadcast_to(xp.asarray(leaf, dtype), shape), resolved(self, dtype))
 
     def whole(self, up):
         """The experiment with fractional numbers of steps rounded, up or down, where no such number is a mechanism.
@@ -96,7 +96,7 @@ class Experiment(ABC):
 
     def contact(self, eps, reverse):
         """(log delta, touch): the first for its value only, the second differentiable."""
-        return jax.lax.stop_gradient(self.log_delta(eps, reverse)), self.touch(eps, reverse)
+        return xp.stop_gradient(self.log_delta(eps, reverse)), self.touch(eps, reverse)
 
     def contacts(self, eps):
         """The contacts of both directions at one eps."""
@@ -113,7 +113,7 @@ class Experiment(ABC):
     def loss_bound(self, reverse):
         """The largest privacy loss of a direction: delta is zero beyond."""
         del reverse
-        return jnp.full(self.batch_shape(), jnp.inf, jnp.result_type(*jax.tree.leaves(self)))
+        return xp.full(self.batch_shape(), xp.inf, xp.result_type(*jax.tree.leaves(self)))
 
     def last_loss(self):
         """(the largest finite loss, the probability of an infinite one), both exact and in both directions, or None."""
@@ -122,7 +122,7 @@ class Experiment(ABC):
     def atoms(self, reverse):
         """(lowest, highest) privacy loss of a direction that has positive probability, NaN where none has."""
         del reverse
-        none = jnp.full(self.batch_shape(), jnp.nan, jnp.result_type(*jax.tree.leaves(self)))
+        none = xp.full(self.batch_shape(), xp.nan, xp.result_type(*jax.tree.leaves(self)))
         return none, none
 
     def slopes(self, alpha):
@@ -136,9 +136,9 @@ class Experiment(ABC):
 
     def defined(self):
         """False where a parameter is NaN, in the shape of the batch."""
-        result = jnp.ones(self.batch_shape(), bool)
+        result = xp.ones(self.batch_shape(), bool)
         for leaf in jax.tree.leaves(self):
-            result = result & ~jnp.isnan(leaf)
+            result = result & ~xp.isnan(leaf)
         return result
 
     def tail_mu(self):
@@ -172,8 +172,8 @@ class Experiment(ABC):
     def steepness(self, eps, reverse):
         """-d log delta/d eps = e^eps alpha/delta, infinite where delta is 0."""
         log_delta, point = self.contact(eps, reverse)
-        some = log_delta > -jnp.inf
-        return jnp.where(some, jnp.exp(eps + point.log_alpha - jnp.where(some, log_delta, 0.0)), jnp.inf)
+        some = log_delta > -xp.inf
+        return xp.where(some, xp.exp(eps + point.log_alpha - xp.where(some, log_delta, 0.0)), xp.inf)
 
     def otherwise(self):
         """The same experiment by other means, whose brackets may be narrow where these are wide; or None."""
@@ -191,15 +191,15 @@ def padded(lower, upper):
     """Bounds of a logarithm, moved outward by the rounding of what they were computed from."""
 
     def margin(value):
-        size = 1 + jnp.where(jnp.isfinite(value), jnp.abs(value), 0.0)
-        return ROUNDING * jnp.finfo(value.dtype).eps * size
+        size = 1 + xp.where(xp.isfinite(value), xp.abs(value), 0.0)
+        return ROUNDING * xp.finfo(value.dtype).eps * size
 
-    return lower - margin(lower), jnp.minimum(upper + margin(upper), 0.0)
+    return lower - margin(lower), xp.minimum(upper + margin(upper), 0.0)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
+@partial(xp.custom_jvp, nondiff_argnums=(2,))
 def _epsilon(experiment, log_delta, reverse):
-    return jnp.maximum(experiment.solve_epsilon(log_delta, reverse), 0.0)
+    return xp.maximum(experiment.solve_epsilon(log_delta, reverse), 0.0)
 
 
 @_epsilon.defjvp
@@ -208,6 +208,6 @@ def _epsilon_jvp(reverse, primals, tangents):
     eps = _epsilon(experiment, log_delta, reverse)
     _, explicit = jax.jvp(lambda e: e.log_delta(eps, reverse), (experiment,), (tangents[0],))
     log_rate = eps + experiment.touch(eps, reverse).log_alpha - log_delta
-    moving = (eps > 0) & jnp.isfinite(log_rate)
-    rate = jnp.exp(jnp.where(moving, log_rate, 0.0))
-    return eps, jnp.where(moving, (explicit - tangents[1]) / rate, jnp.where(jnp.isnan(eps), jnp.nan, 0.0))
+    moving = (eps > 0) & xp.isfinite(log_rate)
+    rate = xp.exp(xp.where(moving, log_rate, 0.0))
+    return eps, xp.where(moving, (explicit - tangents[1]) / rate, xp.where(xp.isnan(eps), xp.nan, 0.0))

@@ -6,9 +6,7 @@ value plus half the width times the largest |h'| that the end values allow. Cell
 again. Only z <= 0 is searched, in both directions: alpha and beta do not both exceed 1/2.
 """
 
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv.stats import norm
 
 _KEPT, _SPLIT, _ROUNDS = 24, 16, 6
@@ -19,7 +17,7 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
 
     Beyond z = -edge a loss moves the quantile by less than largest_loss/edge, which is below h at the diagonal.
     """
-    edge = jnp.minimum(8.0 + 2 * jnp.sqrt(largest_loss), 37.0 if dtype == jnp.float64 else 12.0)
+    edge = xp.minimum(8.0 + 2 * xp.sqrt(largest_loss), 37.0 if dtype == xp.float64 else 12.0)
 
     def heights(z):
         """(h, y, slope) at alpha = Phi(z)."""
@@ -29,30 +27,30 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
 
     def loss_bound(left, right):
         """power <= e^loss alpha, and beta >= e^-loss (1 - alpha), bound h on a cell in proportion to the loss."""
-        first = norm.ppf_exp(jnp.minimum(norm.logcdf(right) + largest_loss, 0.0)) - right
+        first = norm.ppf_exp(xp.minimum(norm.logcdf(right) + largest_loss, 0.0)) - right
         second = norm.isf_exp(norm.logsf(left) - largest_loss) - left
-        return jnp.minimum(first, second)
+        return xp.minimum(first, second)
 
     def bound(left, right):
         (h_l, y_l, eps_l), (h_r, y_r, eps_r) = heights(left), heights(right)
         width = right - left
-        lows = jnp.maximum(h_l - width, 0.0)
-        highs = jnp.maximum(jnp.minimum(h_r + width, loss_bound(left, right)), lows)
+        lows = xp.maximum(h_l - width, 0.0)
+        highs = xp.maximum(xp.minimum(h_r + width, loss_bound(left, right)), lows)
         # phi(z)/phi(y) = exp(h (y+z)/2), over the box of h and y + z
-        corners = jnp.stack([h * s for h in (lows, highs) for s in (y_l + left, y_r + right)])
-        steepest = jnp.expm1(eps_l + 0.5 * jnp.max(corners, 0))
-        flattest = -jnp.expm1(eps_r + 0.5 * jnp.min(corners, 0))
-        return jnp.maximum(h_l, h_r) + 0.5 * width * jnp.maximum(jnp.maximum(steepest, flattest), 0.0)
+        corners = xp.stack([h * s for h in (lows, highs) for s in (y_l + left, y_r + right)])
+        steepest = xp.expm1(eps_l + 0.5 * xp.max(corners, 0))
+        flattest = -xp.expm1(eps_r + 0.5 * xp.min(corners, 0))
+        return xp.maximum(h_l, h_r) + 0.5 * width * xp.maximum(xp.maximum(steepest, flattest), 0.0)
 
     def split(_, state):
         settled, left, right, bounds = state
-        top, index = jax.lax.top_k(bounds, _KEPT + 1)
+        top, index = xp.largest(bounds, _KEPT + 1)
         index = index[:-1]
-        ends = left[index][:, None] + (right - left)[index][:, None] * jnp.linspace(0.0, 1.0, _SPLIT + 1, dtype=dtype)
+        ends = left[index][:, None] + (right - left)[index][:, None] * xp.linspace(0.0, 1.0, _SPLIT + 1, dtype=dtype)
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
-        return jnp.maximum(settled, top[-1]), left, right, bound(left, right)
+        return xp.maximum(settled, top[-1]), left, right, bound(left, right)
 
-    nodes = edge * jnp.linspace(-1.0, 0.0, _KEPT * _SPLIT + 1, dtype=dtype)
-    start = jnp.asarray(largest_loss / edge, dtype), nodes[:-1], nodes[1:]
-    settled, _, _, bounds = jax.lax.fori_loop(0, _ROUNDS, split, (*start, bound(*start[1:])))
-    return jnp.maximum(settled, jnp.max(bounds)) + 32 * jnp.finfo(dtype).eps * edge
+    nodes = edge * xp.linspace(-1.0, 0.0, _KEPT * _SPLIT + 1, dtype=dtype)
+    start = xp.asarray(largest_loss / edge, dtype), nodes[:-1], nodes[1:]
+    settled, _, _, bounds = xp.fori_loop(0, _ROUNDS, split, (*start, bound(*start[1:])))
+    return xp.maximum(settled, xp.max(bounds)) + 32 * xp.finfo(dtype).eps * edge

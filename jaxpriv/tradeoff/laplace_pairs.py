@@ -3,8 +3,8 @@
 import math
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import exprel, log1mexp, log_cosh
@@ -21,28 +21,28 @@ class LaplaceShift(Pair):
 
     @property
     def null(self):
-        return Laplace(jnp.zeros_like(self.ratio))
+        return Laplace(xp.zeros_like(self.ratio))
 
     @property
     def alternative(self):
         return Laplace(self.ratio)
 
     def log_ratio(self, t):
-        return jnp.clip(2 * t - self.ratio, -self.ratio, self.ratio)
+        return xp.clip(2 * t - self.ratio, -self.ratio, self.ratio)
 
     def threshold(self, eps):
         t = (eps + self.ratio) / 2
-        return jnp.where(eps > self.ratio, jnp.inf, jnp.where(eps < -self.ratio, -jnp.inf, t))
+        return xp.where(eps > self.ratio, xp.inf, xp.where(eps < -self.ratio, -xp.inf, t))
 
     def log_delta(self, eps, reverse):
         """delta = 1 - exp((eps - ratio)/2) for |eps| < ratio, and both directions are the same test."""
         del reverse
-        inside = jnp.abs(eps) < self.ratio
-        gap = jnp.where(inside, self.ratio - eps, 1.0)
+        inside = xp.abs(eps) < self.ratio
+        gap = xp.where(inside, self.ratio - eps, 1.0)
         small = gap < 1e-3  # half of it may be no number any more
-        near = jnp.log(gap) + jnp.log(0.5 * exprel(jnp.where(small, -0.5 * gap, 0.0)))
-        value = jnp.where(small, near, log1mexp(jnp.where(small, -1.0, -0.5 * gap)))
-        return jnp.where(inside, value, self.same_law(eps))
+        near = xp.log(gap) + xp.log(0.5 * exprel(xp.where(small, -0.5 * gap, 0.0)))
+        value = xp.where(small, near, log1mexp(xp.where(small, -1.0, -0.5 * gap)))
+        return xp.where(inside, value, self.same_law(eps))
 
     def bracket(self, low, high, reverse):
         lower, upper = padded(self.log_delta(high, reverse), self.log_delta(low, reverse))
@@ -51,7 +51,7 @@ class LaplaceShift(Pair):
     def epsilon(self, log_delta, reverse):
         del reverse
         below_one = log_delta < 0
-        return jnp.where(below_one, jnp.maximum(self.ratio + 2 * log1mexp(jnp.where(below_one, log_delta, -1.0)), 0.0),
+        return xp.where(below_one, xp.maximum(self.ratio + 2 * log1mexp(xp.where(below_one, log_delta, -1.0)), 0.0),
                          0.0 * nan_like(log_delta))
 
     def loss_bound(self, reverse):
@@ -67,11 +67,11 @@ class LaplaceShift(Pair):
         on the outer pieces mu grows towards the middle one, because cdf/pdf grows along the axis.
         """
         mu = 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
-        doubt = ROUNDING * jnp.finfo(mu.dtype).eps * (1 + mu)  # rounded up, for the quantile is known to that
-        return jnp.where(self.ratio > 0, jnp.maximum(mu, 0.0) + doubt, 0.0)
+        doubt = ROUNDING * xp.finfo(mu.dtype).eps * (1 + mu)  # rounded up, for the quantile is known to that
+        return xp.where(self.ratio > 0, xp.maximum(mu, 0.0) + doubt, 0.0)
 
     def kinks(self, reverse):
-        return (0.5 * jnp.exp(-self.ratio), jnp.full_like(self.ratio, 0.5))
+        return (0.5 * xp.exp(-self.ratio), xp.full_like(self.ratio, 0.5))
 
 
 @pytree
@@ -95,14 +95,14 @@ class FoldedLaplaceShift(Pair):
         return FoldedLaplace(self.ratio)
 
     def log_ratio(self, t):
-        t = jnp.clip(t, 0.0, self.ratio)
+        t = xp.clip(t, 0.0, self.ratio)
         return t - self.ratio + log_cosh(t)
 
     def threshold(self, eps):
         inside = (eps > -self.ratio) & (eps <= log_cosh(self.ratio))
-        y = jnp.where(inside, eps + self.ratio, 0.0)
-        t = 0.5 * (y + jnp.log1p(-jnp.expm1(-y)))
-        return jnp.where(inside, jnp.minimum(t, self.ratio), jnp.where(eps <= -self.ratio, 0.0, jnp.inf) * nan_like(eps))
+        y = xp.where(inside, eps + self.ratio, 0.0)
+        t = 0.5 * (y + xp.log1p(-xp.expm1(-y)))
+        return xp.where(inside, xp.minimum(t, self.ratio), xp.where(eps <= -self.ratio, 0.0, xp.inf) * nan_like(eps))
 
     def touch(self, eps, reverse):
         point = super().touch(eps, reverse)
@@ -110,22 +110,22 @@ class FoldedLaplaceShift(Pair):
         if not reverse:
             return point
         out = eps > self.ratio
-        return jax.tree.map(lambda end, inner: jnp.where(out, end, inner), Point.end(jnp.zeros_like(out)), point)
+        return jax.tree.map(lambda end, inner: xp.where(out, end, inner), Point.end(xp.zeros_like(out)), point)
 
     def log_delta(self, eps, reverse):
         c = self.ratio
         below = eps <= (-log_cosh(c) if reverse else -c)
         zero = eps >= (c if reverse else log_cosh(c))
         inside = ~(below | zero)
-        e = jnp.where(inside, eps, 0.0)
+        e = xp.where(inside, eps, 0.0)
         if reverse:
-            y = jnp.where(inside, c - e, 1.0)
-            t = 0.5 * (y + jnp.log1p(-jnp.expm1(-y)))
-            small = 2 * jnp.log(jnp.sinh(jnp.minimum(t, 30.0) / 2)) + math.log(2.0) - log_cosh(t)
-            value = jnp.where(t < 30.0, small, jnp.log1p(-jnp.exp(-log_cosh(t))))
+            y = xp.where(inside, c - e, 1.0)
+            t = 0.5 * (y + xp.log1p(-xp.expm1(-y)))
+            small = 2 * xp.log(xp.sinh(xp.minimum(t, 30.0) / 2)) + math.log(2.0) - log_cosh(t)
+            value = xp.where(t < 30.0, small, xp.log1p(-xp.exp(-log_cosh(t))))
         else:
-            value = log1mexp(jnp.where(inside, self._log_quantile_share(e), -1.0))
-        return jnp.where(inside, value, self.same_law(eps))
+            value = log1mexp(xp.where(inside, self._log_quantile_share(e), -1.0))
+        return xp.where(inside, value, self.same_law(eps))
 
     def _log_quantile_share(self, eps):
         """t - c < 0 at the threshold t of eps, from whichever end is nearer.
@@ -135,45 +135,45 @@ class FoldedLaplaceShift(Pair):
         """
         c = self.ratio
         inside = (eps > -c) & (eps < log_cosh(c))
-        y = jnp.where(inside, eps + c, 1.0)
-        g = jnp.where(inside, eps - log_cosh(c), -0.1)
+        y = xp.where(inside, eps + c, 1.0)
+        g = xp.where(inside, eps - log_cosh(c), -0.1)
         low, high = y < 1.0, g > -0.5
-        first = -2 * c + jnp.log1p(2 * jnp.expm1(jnp.where(low, y, 0.0)))
-        second = math.log(2.0) + eps - c + jnp.log1p(-0.5 * jnp.exp(-jnp.where(low, 1.0, y)))
-        third = jnp.log1p((1 + jnp.exp(-2 * c)) * jnp.expm1(jnp.where(high, g, -0.1)))
-        return jnp.minimum(0.5 * jnp.where(high, third, jnp.where(low, first, second)), 0.0)
+        first = -2 * c + xp.log1p(2 * xp.expm1(xp.where(low, y, 0.0)))
+        second = math.log(2.0) + eps - c + xp.log1p(-0.5 * xp.exp(-xp.where(low, 1.0, y)))
+        third = xp.log1p((1 + xp.exp(-2 * c)) * xp.expm1(xp.where(high, g, -0.1)))
+        return xp.minimum(0.5 * xp.where(high, third, xp.where(low, first, second)), 0.0)
 
     def bracket(self, low, high, reverse):
         """Rounding of losses shifts eps; below 1e-150 log cosh c, about c^2/2, is no number any more."""
         c = self.ratio
-        ulp = jnp.finfo(c.dtype).eps
+        ulp = xp.finfo(c.dtype).eps
 
         def blur(eps):
-            return ulp * (ROUNDING * log_cosh(c) + 8 * jnp.abs(eps))
+            return ulp * (ROUNDING * log_cosh(c) + 8 * xp.abs(eps))
 
         lower, upper = padded(self.log_delta(high + blur(high), reverse), self.log_delta(low - blur(low), reverse))
-        unseen = (c > 0) & (c < 1e-150) & (jnp.abs(low) < 1e-290)
-        return lower, jnp.where(unseen, jnp.maximum(upper, -650.0), upper), self.steepness(high, reverse)
+        unseen = (c > 0) & (c < 1e-150) & (xp.abs(low) < 1e-290)
+        return lower, xp.where(unseen, xp.maximum(upper, -650.0), upper), self.steepness(high, reverse)
 
     def epsilon(self, log_delta, reverse):
         """Solve the closed forms: t from delta, then eps = log q/p(t) or its negative."""
         c = self.ratio
         below_one = log_delta < 0
-        log_rest = jnp.where(below_one, log1mexp(jnp.where(below_one, log_delta, -1.0)), -jnp.inf)
+        log_rest = xp.where(below_one, log1mexp(xp.where(below_one, log_delta, -1.0)), -xp.inf)
         if reverse:
             # cosh t = 1/(1-delta): t = asinh(sqrt(delta (2-delta))/(1-delta))
-            delta = jnp.exp(log_delta)
-            cut = jnp.where(delta < 1, delta, 0.0)
+            delta = xp.exp(log_delta)
+            cut = xp.where(delta < 1, delta, 0.0)
             positive = cut > 0
-            root = jnp.sqrt(jnp.where(positive, cut * (2 - cut), 1.0))
-            t = jnp.where(positive, jnp.arcsinh(root / (1 - cut)), 0.0)
+            root = xp.sqrt(xp.where(positive, cut * (2 - cut), 1.0))
+            t = xp.where(positive, xp.arcsinh(root / (1 - cut)), 0.0)
             eps = c - t - log_cosh(t)
-            eps = jnp.where(delta < 1, eps, -jnp.inf)
+            eps = xp.where(delta < 1, eps, -xp.inf)
         else:
-            t = jnp.maximum(c + jnp.maximum(log_rest, -c), 0.0)
+            t = xp.maximum(c + xp.maximum(log_rest, -c), 0.0)
             eps = t - c + log_cosh(t)
-            eps = jnp.where(log_rest > -c, eps, -jnp.inf)
-        return jnp.maximum(eps, 0.0) * nan_like(log_delta)
+            eps = xp.where(log_rest > -c, eps, -xp.inf)
+        return xp.maximum(eps, 0.0) * nan_like(log_delta)
 
     def loss_bound(self, reverse):
         return self.ratio if reverse else log_cosh(self.ratio)
@@ -183,4 +183,4 @@ class FoldedLaplaceShift(Pair):
         return top, top
 
     def kinks(self, reverse):
-        return (-0.5 * jnp.expm1(-2 * self.ratio),) if reverse else (jnp.exp(-self.ratio),)
+        return (-0.5 * xp.expm1(-2 * self.ratio),) if reverse else (xp.exp(-self.ratio),)

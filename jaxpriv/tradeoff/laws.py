@@ -7,8 +7,8 @@ Elementwise, on arrays already broadcast to one dtype: `logpdf(t)`, `log_tails(t
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import chi2, expon, foldlaplace, laplace, ncx2, norm
 from jaxpriv.stats._contour import chi_square, inside_range
@@ -50,7 +50,7 @@ class Normal(Law):
     std: jax.Array | float = 1.0
 
     def logpdf(self, t):
-        return log_density((t - self.mean) / self.std) - jnp.log(self.std)
+        return log_density((t - self.mean) / self.std) - xp.log(self.std)
 
     def log_tails(self, t):
         return normal((t - self.mean) / self.std)[:2]
@@ -109,9 +109,9 @@ class ChiSquare(Law):
 
     def at(self, t):
         logpdf, logsf, logcdf, up, down = chi_square(inside_range(t), self.df, self.nc)
-        sure, none = jnp.zeros_like(logsf), jnp.full_like(logsf, -jnp.inf)
-        logsf = jnp.where(t <= 0, sure, jnp.where(t == jnp.inf, none, logsf))
-        logcdf = jnp.where(t <= 0, none, jnp.where(t == jnp.inf, sure, logcdf))
+        sure, none = xp.zeros_like(logsf), xp.full_like(logsf, -xp.inf)
+        logsf = xp.where(t <= 0, sure, xp.where(t == xp.inf, none, logsf))
+        logcdf = xp.where(t <= 0, none, xp.where(t == xp.inf, sure, logcdf))
         return logpdf, logsf, logcdf, up, down
 
     def log_tails(self, t):
@@ -126,14 +126,14 @@ class Scaled(Law):
     scale: jax.Array
 
     def logpdf(self, t):
-        return self.law.logpdf(t / self.scale) - jnp.log(self.scale)
+        return self.law.logpdf(t / self.scale) - xp.log(self.scale)
 
     def log_tails(self, t):
         return self.law.log_tails(t / self.scale)
 
     def at(self, t):
         logpdf, logsf, logcdf, up, down = self.law.at(t / self.scale)
-        shift = jnp.log(self.scale)
+        shift = xp.log(self.scale)
         return logpdf - shift, logsf, logcdf, up + shift, down + shift
 
     def isf_exp(self, logp):

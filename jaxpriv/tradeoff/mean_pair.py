@@ -1,8 +1,8 @@
 """The dominating pair of a mean of gradients to whoever knows one gradient and the law of the others."""
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.laws import ChiSquare, Scaled
 from jaxpriv.tradeoff.pair import Pair
@@ -36,7 +36,7 @@ class MeanShift(Pair):
 
     def _depth(self):
         few = self.n < 2
-        log_shrink = jnp.where(few, jnp.log((self.n - 1) / self.n), jnp.log1p(-1 / jnp.where(few, 2.0, self.n)))
+        log_shrink = xp.where(few, xp.log((self.n - 1) / self.n), xp.log1p(-1 / xp.where(few, 2.0, self.n)))
         return self.susceptibility / 2 - self.df / 2 * log_shrink
 
     def loss_size(self):
@@ -44,21 +44,21 @@ class MeanShift(Pair):
 
     def both_at(self, t):
         """The laws in one evaluation: a batch twice as large is cheaper to compile than two kernels."""
-        one, shrink = jnp.ones_like(t), (self.n - 1) / self.n
-        signal = jnp.stack([(self.n - 1) * self.susceptibility, self.n * self.susceptibility])
-        law = Scaled(ChiSquare(jnp.stack([self.df, self.df]), signal), jnp.stack([shrink * one, one]))
-        values = law.at(jnp.stack([t, t]))
+        one, shrink = xp.ones_like(t), (self.n - 1) / self.n
+        signal = xp.stack([(self.n - 1) * self.susceptibility, self.n * self.susceptibility])
+        law = Scaled(ChiSquare(xp.stack([self.df, self.df]), signal), xp.stack([shrink * one, one]))
+        values = law.at(xp.stack([t, t]))
         return tuple(v[0] for v in values), tuple(v[1] for v in values)
 
     def log_ratio(self, t):
         return t / (2 * (self.n - 1)) - self._depth()
 
     def find_threshold(self, eps):
-        return jnp.maximum(2 * (self.n - 1) * (eps + self._depth()), 0.0)
+        return xp.maximum(2 * (self.n - 1) * (eps + self._depth()), 0.0)
 
     def loss_bound(self, reverse):
-        return self._depth() if reverse else jnp.full_like(self.df, jnp.inf)
+        return self._depth() if reverse else xp.full_like(self.df, xp.inf)
 
     def tail_mu(self):
         """The loss of an absent record has an exponential tail, which outruns every Gaussian curve."""
-        return jnp.full_like(self.df, jnp.inf)
+        return xp.full_like(self.df, xp.inf)

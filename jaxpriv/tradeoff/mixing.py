@@ -1,9 +1,9 @@
 """Mixtures of curves: one of several experiments, drawn with known weights."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import Domain, as_parameter, is_traced
 from jaxpriv.tradeoff.curve import Curve
 from jaxpriv.tradeoff.envelope import Mixture
@@ -51,6 +51,6 @@ def _stacked(experiments):
     def stack(*leaves):
         if all(not isinstance(leaf, jax.Array) for leaf in leaves):
             return np.stack(np.broadcast_arrays(*(np.asarray(leaf, np.float64) for leaf in leaves)), -1)
-        return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(leaf) for leaf in leaves)), -1)
+        return xp.stack(xp.broadcast_arrays(*(xp.asarray(leaf) for leaf in leaves)), -1)
 
     return jax.tree.map(stack, *experiments)

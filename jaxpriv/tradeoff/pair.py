@@ -12,8 +12,8 @@ from abc import abstractmethod
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -40,7 +40,7 @@ class Pair(Experiment):
         raise TypeError(f"{type(self).__name__} must define find_threshold or threshold")
 
     def split(self):
-        return jnp.ones((), bool), self
+        return xp.ones((), bool), self
 
     def reversed(self):
         from jaxpriv.tradeoff.subsampled import Reversed
@@ -63,13 +63,13 @@ class Pair(Experiment):
     def log_delta(self, eps, reverse):
         proper, safe = self.split()
         regular = proper & (eps > -self.loss_bound(not reverse))
-        return jnp.where(regular, _log_delta(safe, eps, reverse), self.same_law(eps))
+        return xp.where(regular, _log_delta(safe, eps, reverse), self.same_law(eps))
 
     @staticmethod
     def same_law(eps):
         """log max(0, 1 - e^eps): the profile of P = Q, and a lower bound of every profile."""
         negative = eps < 0
-        return jnp.where(negative, log1mexp(jnp.where(negative, eps, -1.0)), jnp.where(jnp.isnan(eps), jnp.nan, -jnp.inf))
+        return xp.where(negative, log1mexp(xp.where(negative, eps, -1.0)), xp.where(xp.isnan(eps), xp.nan, -xp.inf))
 
     def log_delta_at(self, eps, t, reverse):
         """log delta(eps), given t = threshold(eps)."""
@@ -89,8 +89,8 @@ class Pair(Experiment):
         (_, up_p, down_p, mills_up_p, mills_down_p), (_, up_q, down_q, mills_up_q, mills_down_q) = null, alternative
         log_a, log_b = (down_p, down_q) if reverse else (up_q, up_p)
         in_tail = mills_down_q - mills_down_p if reverse else mills_up_p - mills_up_q
-        ratio = jnp.where(log_a > -0.5, eps + log_b - log_a, in_tail)
-        return log_a + log1mexp(jnp.minimum(ratio + doubt, 0.0))
+        ratio = xp.where(log_a > -0.5, eps + log_b - log_a, in_tail)
+        return log_a + log1mexp(xp.minimum(ratio + doubt, 0.0))
 
     def bracket(self, low, high, reverse):
         """Two kinds of rounding: that of losses is a shift of eps, that of tails one of e^eps B/A.
@@ -98,25 +98,25 @@ class Pair(Experiment):
         The threshold's own error is one of the losses, where B is formed from the likelihood ratio
         there in place of e^eps; elsewhere it is of second order, for the threshold is the best one.
         """
-        ulp = jnp.finfo(low.dtype).eps
-        size = jnp.where(self.split()[0], self.loss_size(), 0.0)
-        blur = [16 * ulp * (jnp.abs(eps) + size) for eps in (high, low)]
-        ends = jnp.stack([high + blur[0], low - blur[1]])
+        ulp = xp.finfo(low.dtype).eps
+        size = xp.where(self.split()[0], self.loss_size(), 0.0)
+        blur = [16 * ulp * (xp.abs(eps) + size) for eps in (high, low)]
+        ends = xp.stack([high + blur[0], low - blur[1]])
         proper, safe = self.aligned(ends.shape, ends.dtype).split()
         t = safe.threshold(-ends if reverse else ends)
         laws = safe.both_at(t)
         log_a = laws[0][2] if reverse else laws[1][1]
-        size = ROUNDING * ulp * (1 + jnp.where(jnp.isfinite(log_a), jnp.abs(log_a), 0.0))
-        doubt = size * jnp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
+        size = ROUNDING * ulp * (1 + xp.where(xp.isfinite(log_a), xp.abs(log_a), 0.0))
+        doubt = size * xp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
         gap = safe.log_gap(ends, t, *laws, reverse, doubt)
-        found = jnp.where(proper & (ends > -safe.loss_bound(not reverse)), gap, self.same_law(ends))
-        found = jnp.maximum(found, self.same_law(ends))  # no profile lies below that of one law twice
+        found = xp.where(proper & (ends > -safe.loss_bound(not reverse)), gap, self.same_law(ends))
+        found = xp.maximum(found, self.same_law(ends))  # no profile lies below that of one law twice
         lower, upper = padded(found[0], found[1])
         point = self.with_signal(proper, self.point(laws[0], laws[1], reverse), ends)
-        some = found > -jnp.inf
-        rate = jnp.exp(ends + point.log_alpha - jnp.where(some, found, 0.0))
-        upper = jnp.where(low >= self.largest_loss(reverse), -jnp.inf, upper)
-        return lower, upper, jnp.where(some, rate, jnp.inf)[0]
+        some = found > -xp.inf
+        rate = xp.exp(ends + point.log_alpha - xp.where(some, found, 0.0))
+        upper = xp.where(low >= self.largest_loss(reverse), -xp.inf, upper)
+        return lower, upper, xp.where(some, rate, xp.inf)[0]
 
     def loss_size(self):
         """The size of the terms of which a loss is a sum, for its rounding, where eps does not tell."""
@@ -125,7 +125,7 @@ class Pair(Experiment):
     def largest_loss(self, reverse):
         """`loss_bound`, rounded up."""
         bound = self.loss_bound(reverse)
-        return bound * (1 + 8 * jnp.finfo(bound.dtype).eps)
+        return bound * (1 + 8 * xp.finfo(bound.dtype).eps)
 
     def touch(self, eps, reverse):
         proper, safe = self.split()
@@ -135,7 +135,7 @@ class Pair(Experiment):
     @staticmethod
     def with_signal(proper, point, eps):
         """The point where the pair is proper; of the curve 1 - alpha of a law twice, a line touches an end."""
-        return jax.tree.map(lambda inner, end: jnp.where(proper, inner, end), point, Point.end(eps < 0))
+        return jax.tree.map(lambda inner, end: xp.where(proper, inner, end), point, Point.end(eps < 0))
 
     @staticmethod
     def point(null, alternative, reverse):
@@ -155,19 +155,19 @@ class Pair(Experiment):
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta inside [0, bound], the bound from delta <= Q(T > t) or P(T <= t)."""
-        reachable = (log_delta > -jnp.inf) & (log_delta < 0)
-        target = jnp.where(reachable, log_delta, -1.0)
+        reachable = (log_delta > -xp.inf) & (log_delta < 0)
+        target = xp.where(reachable, log_delta, -1.0)
         t = self.null.ppf_exp(target) if reverse else self.alternative.isf_exp(target)
         ratio = self.log_ratio(t)
-        high = jnp.maximum(-ratio if reverse else ratio, 0.0)
+        high = xp.maximum(-ratio if reverse else ratio, 0.0)
 
         def excess(eps):
             value = self.log_delta(eps, reverse)
-            return target - value, jnp.exp(eps + self.touch(eps, reverse).log_alpha - value)
+            return target - value, xp.exp(eps + self.touch(eps, reverse).log_alpha - value)
 
-        eps = newton_in_bracket(excess, jnp.zeros_like(high), high)
-        eps = jnp.where(self.log_delta(jnp.zeros_like(eps), reverse) > target, eps, 0.0)
-        return jnp.where(reachable, eps, jnp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
+        eps = newton_in_bracket(excess, xp.zeros_like(high), high)
+        eps = xp.where(self.log_delta(xp.zeros_like(eps), reverse) > target, eps, 0.0)
+        return xp.where(reachable, eps, xp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
 
     def slope(self, alpha, reverse):
         ratio = self.log_ratio(self.critical_value(alpha, reverse))
@@ -177,15 +177,15 @@ class Pair(Experiment):
 def safe_log(p):
     """log p with log 0 = -inf and, there, a zero gradient."""
     positive = p > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, p, 1.0)), jnp.where(p == 0, -jnp.inf, jnp.nan))
+    return xp.where(positive, xp.log(xp.where(positive, p, 1.0)), xp.where(p == 0, -xp.inf, xp.nan))
 
 
 def nan_like(value):
     """1, or NaN where value is NaN."""
-    return jnp.where(jnp.isnan(value), jnp.nan, 1.0)
+    return xp.where(xp.isnan(value), xp.nan, 1.0)
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def _threshold(pair, eps):
     return pair.find_threshold(eps)
 
@@ -195,12 +195,12 @@ def _threshold_jvp(primals, tangents):
     pair, eps = primals
     t = _threshold(pair, eps)
     _, explicit = jax.jvp(lambda p: p.log_ratio(t), (pair,), (tangents[0],))
-    _, slope = jax.jvp(pair.log_ratio, (t,), (jnp.ones_like(t),))
-    moving = (slope > 0) & jnp.isfinite(slope)
-    return t, jnp.where(moving, (tangents[1] - explicit) / jnp.where(moving, slope, 1.0), 0.0)
+    _, slope = jax.jvp(pair.log_ratio, (t,), (xp.ones_like(t),))
+    moving = (slope > 0) & xp.isfinite(slope)
+    return t, xp.where(moving, (tangents[1] - explicit) / xp.where(moving, slope, 1.0), 0.0)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
+@partial(xp.custom_jvp, nondiff_argnums=(2,))
 def _log_delta(pair, eps, reverse):
     return pair.log_delta_at(eps, pair.threshold(-eps if reverse else eps), reverse)
 
@@ -218,7 +218,7 @@ def _log_delta_jvp(reverse, primals, tangents):
 
     (_, log_b), (dlog_a, dlog_b) = jax.jvp(logs, (pair,), (tangents[0],))
     log_w = eps + log_b - value
-    alive = (value > -jnp.inf) & (log_w < jnp.inf)
-    w = jnp.exp(jnp.where(alive, log_w, -jnp.inf))
-    change = (1 + w) * dlog_a - w * (jnp.where(log_b > -jnp.inf, dlog_b, 0.0) + tangents[1])
-    return value, jnp.where(alive, change, jnp.where(jnp.isnan(value), jnp.nan, 0.0))
+    alive = (value > -xp.inf) & (log_w < xp.inf)
+    w = xp.exp(xp.where(alive, log_w, -xp.inf))
+    change = (1 + w) * dlog_a - w * (xp.where(log_b > -xp.inf, dlog_b, 0.0) + tangents[1])
+    return value, xp.where(alive, change, xp.where(xp.isnan(value), xp.nan, 0.0))

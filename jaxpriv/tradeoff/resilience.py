@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv.stats import norm
 from jaxpriv.tradeoff.evaluate import errors
 
@@ -41,28 +39,28 @@ def detection_resilience(curve, reference):
     """
     first = curve.delta(0.0) + reference.delta(0.0)
     shape, dtype = first.shape, first.dtype
-    low, high = (-37.0, 7.6) if dtype == jnp.float64 else (-12.0, 5.0)
+    low, high = (-37.0, 7.6) if dtype == xp.float64 else (-12.0, 5.0)
 
     def compare(z):
         """(gap, is it within rounding?) at levels Phi(z), by the error that is small there."""
         alpha = norm.cdf(z)
         (beta, power), (floor, limit) = errors(curve.experiment, alpha), errors(reference.experiment, alpha)
         small = alpha < 0.5
-        slack = 1e-9 if dtype == jnp.float64 else 1e-4
-        fine = jnp.where(small, power <= limit * (1 + slack), beta >= floor * (1 - slack))
-        return jnp.where(small, limit - power, beta - floor), fine
+        slack = 1e-9 if dtype == xp.float64 else 1e-4
+        fine = xp.where(small, power <= limit * (1 + slack), beta >= floor * (1 - slack))
+        return xp.where(small, limit - power, beta - floor), fine
 
     def look(state, _):
         """A round of the search: the levels best + width * offsets, all rounds of one shape."""
         best, width, holds = state
-        z = jnp.clip(best + width * offsets, low, high)
+        z = xp.clip(best + width * offsets, low, high)
         gap, fine = compare(z)
-        index = jnp.argmin(gap, 0)[None]
-        best, smallest = (jnp.take_along_axis(values, index, 0) for values in (z, gap))
-        return (best, width * 4 / (_GRID - 1), holds & jnp.all(fine, 0)), smallest[0]
+        index = xp.argmin(gap, 0)[None]
+        best, smallest = (xp.take_along_axis(values, index, 0) for values in (z, gap))
+        return (best, width * 4 / (_GRID - 1), holds & xp.all(fine, 0)), smallest[0]
 
-    offsets = jnp.reshape(jnp.linspace(-1.0, 1.0, _GRID, dtype=dtype), (-1,) + (1,) * len(shape))
-    middle = jnp.full((1, *shape), 0.5 * (low + high), dtype)
-    state = middle, jnp.asarray(0.5 * (high - low), dtype), jnp.ones(shape, bool)
-    (best, _, holds), gaps = jax.lax.scan(look, state, length=_ROUNDS)
+    offsets = xp.reshape(xp.linspace(-1.0, 1.0, _GRID, dtype=dtype), (-1,) + (1,) * len(shape))
+    middle = xp.full((1, *shape), 0.5 * (low + high), dtype)
+    state = middle, xp.asarray(0.5 * (high - low), dtype), xp.ones(shape, bool)
+    (best, _, holds), gaps = xp.scan(look, state, length=_ROUNDS)
     return Resilience(holds, gaps[-1], norm.cdf(best[0]))

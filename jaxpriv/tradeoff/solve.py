@@ -1,7 +1,6 @@
 """One root finder for increasing functions: Newton's step where it stays in the bracket and shrinks it, bisection elsewhere."""
 
-import jax
-import jax.numpy as jnp
+from jaxpriv import _array as xp
 
 
 def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
@@ -11,25 +10,26 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
         function: x -> (value, slope); the slope may be rough, zero or infinite, for it only proposes a step.
         low, high: arrays; finite ends are used as they are, a value beyond the function's range gives the nearer end.
         start: the first try, the middle where it is not given.
-        tolerance: where it is given, the tries end as soon as the next ones would all be this near: for roots inside a
-            rule for derivatives, since such a loop has none of its own in reverse.
+        tolerance: where it is given, the tries end as soon as the next ones would all be this near, and these are the
+            answer: for roots inside a rule for derivatives, since such a loop has none of its own in reverse.
     """
 
     def step(state):
         count, low, high, x, best, smallest, _ = state
         value, slope = function(x)
-        size = jnp.abs(value)
+        size = xp.abs(value)
         # the iterate after the root, where rounding is all that is left, may be thrown to the bracket's middle
-        best, smallest = jnp.where(size < smallest, x, best), jnp.minimum(jnp.where(jnp.isnan(size), jnp.inf, size), smallest)
-        low = jnp.where(value <= 0, x, low)
-        high = jnp.where(value >= 0, x, high)
-        proposal = x - value / jnp.where(slope > 0, slope, 1.0)
+        best, smallest = xp.where(size < smallest, x, best), xp.minimum(xp.where(xp.isnan(size), xp.inf, size), smallest)
+        low = xp.where(value <= 0, x, low)
+        high = xp.where(value >= 0, x, high)
+        proposal = x - value / xp.where(slope > 0, slope, 1.0)
         good = (slope > 0) & (proposal > low) & (proposal < high)
-        proposal = jnp.where(good, proposal, 0.5 * low + 0.5 * high)
-        return count + 1, low, high, proposal, best, smallest, jnp.abs(proposal - x)
+        proposal = xp.where(good, proposal, 0.5 * low + 0.5 * high)
+        return count + 1, low, high, proposal, best, smallest, xp.abs(proposal - x)
 
-    start = 0.5 * low + 0.5 * high if start is None else jnp.clip(start, low, high)
-    state = 0, low, high, start, start, jnp.full_like(start, jnp.inf), jnp.full_like(start, jnp.inf)
+    start = 0.5 * low + 0.5 * high if start is None else xp.clip(start, low, high)
+    state = 0, low, high, start, start, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf)
     if tolerance is None:
-        return jax.lax.fori_loop(0, iterations, lambda _, state: step(state), state)[4]
-    return jax.lax.while_loop(lambda state: (state[0] < iterations) & jnp.any(state[6] > tolerance), step, state)[4]
+        return xp.fori_loop(0, iterations, lambda _, state: step(state), state)[4]
+    found = xp.while_loop(lambda state: (state[0] < iterations) & xp.any(state[6] > tolerance), step, state)
+    return xp.where(found[6] <= tolerance, found[3], found[4])

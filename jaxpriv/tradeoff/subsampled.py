@@ -1,8 +1,8 @@
 """Pairs made of a pair: hypotheses exchanged, and the record sub-sampled."""
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._derived import derived, product
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.blend import Blend
@@ -109,13 +109,13 @@ class Reversed(Pair):
 
 def sampled_loss(loss, rate):
     """log(1 + rate (e^loss - 1)): the loss of an outcome once the record takes part with probability rate."""
-    bound = 700.0 if loss.dtype == jnp.float64 else 80.0
-    large, infinite = loss > bound, loss == jnp.inf
-    share = rate * jnp.expm1(jnp.where(large, 0.0, loss))
+    bound = 700.0 if loss.dtype == xp.float64 else 80.0
+    large, infinite = loss > bound, loss == xp.inf
+    share = rate * xp.expm1(xp.where(large, 0.0, loss))
     low = share < -0.5
-    left = jnp.where(low, (1 - rate) + rate * jnp.exp(jnp.where(large, 0.0, loss)), 1.0)
-    beyond = jnp.where(infinite, jnp.inf, jnp.where(large & ~infinite, loss, 0.0) + jnp.log(rate))
-    return jnp.where(large, beyond, jnp.where(low, jnp.log(left), jnp.log1p(jnp.where(low, 0.0, share))))
+    left = xp.where(low, (1 - rate) + rate * xp.exp(xp.where(large, 0.0, loss)), 1.0)
+    beyond = xp.where(infinite, xp.inf, xp.where(large & ~infinite, loss, 0.0) + xp.log(rate))
+    return xp.where(large, beyond, xp.where(low, xp.log(left), xp.log1p(xp.where(low, 0.0, share))))
 
 
 @pytree
@@ -146,57 +146,57 @@ class Subsampled(Pair):
 
     def _base_eps(self, eps):
         """(is there a threshold?, eps'), without overflow for large eps, and without cancellation near its end log(1-p)."""
-        inside = jnp.expm1(eps) > -self.rate
-        e = jnp.where(inside, eps, 0.0)
+        inside = xp.expm1(eps) > -self.rate
+        e = xp.where(inside, eps, 0.0)
         high = e > 1
-        up, down = jnp.where(high, e, 1.0), jnp.where(high, 0.0, e)
-        large = up - jnp.log(self.rate) + jnp.log1p(-(1 - self.rate) * jnp.exp(-up))
-        share = jnp.expm1(down) / self.rate
+        up, down = xp.where(high, e, 1.0), xp.where(high, 0.0, e)
+        large = up - xp.log(self.rate) + xp.log1p(-(1 - self.rate) * xp.exp(-up))
+        share = xp.expm1(down) / self.rate
         end = (share < -0.5) & (self.rate > 0.5)
-        left = jnp.where(end, jnp.exp(down) - (1 - self.rate), 1.0)
-        small = jnp.log1p(jnp.where(end, 0.0, share))
-        low = jnp.log(jnp.maximum(left, jnp.finfo(left.dtype).tiny)) - jnp.log(self.rate)
-        return inside, jnp.where(high, large, jnp.maximum(jnp.where(end, low, small), -1e15))
+        left = xp.where(end, xp.exp(down) - (1 - self.rate), 1.0)
+        small = xp.log1p(xp.where(end, 0.0, share))
+        low = xp.log(xp.maximum(left, xp.finfo(left.dtype).tiny)) - xp.log(self.rate)
+        return inside, xp.where(high, large, xp.maximum(xp.where(end, low, small), -1e15))
 
     def _base_eps_reverse(self, eps):
         """(is delta positive?, eps_r, 1 - (1-p) e^eps)."""
         # 1 - (1-p) e^eps by its distance to the end where that is near
         some = self.rate < 1
-        absent = jnp.where(some, jnp.log1p(-jnp.where(some, self.rate, 0.5)), -jnp.inf)
-        gap = eps + jnp.where(some, absent, 0.0)
-        near_end = some & (jnp.abs(gap) < 0.5)
-        left = jnp.where(near_end, -jnp.expm1(jnp.where(near_end, gap, -1.0)), self.rate - (1 - self.rate) * jnp.expm1(eps))
+        absent = xp.where(some, xp.log1p(-xp.where(some, self.rate, 0.5)), -xp.inf)
+        gap = eps + xp.where(some, absent, 0.0)
+        near_end = some & (xp.abs(gap) < 0.5)
+        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)), self.rate - (1 - self.rate) * xp.expm1(eps))
         positive = left > 0
-        left = jnp.where(positive, left, 1.0)
-        e = jnp.where(positive, eps, 0.0)
+        left = xp.where(positive, left, 1.0)
+        e = xp.where(positive, eps, 0.0)
         # 1 - left/p, next to 0
-        share = (1 - self.rate) / self.rate * jnp.expm1(e)
-        small = jnp.abs(share) < 0.5
-        rise = jnp.where(small, -jnp.log1p(jnp.where(small, -share, 0.0)), jnp.log(self.rate) - jnp.log(left))
+        share = (1 - self.rate) / self.rate * xp.expm1(e)
+        small = xp.abs(share) < 0.5
+        rise = xp.where(small, -xp.log1p(xp.where(small, -share, 0.0)), xp.log(self.rate) - xp.log(left))
         return positive, e + rise, left
 
     def bracket(self, low, high, reverse):
         """That of the base at eps', of which each end is moved outward by its rounding."""
-        ulp = 16 * jnp.finfo(low.dtype).eps
-        ends = jnp.stack([high + ulp * jnp.abs(high), low - ulp * jnp.abs(low)])
+        ulp = 16 * xp.finfo(low.dtype).eps
+        ends = xp.stack([high + ulp * xp.abs(high), low - ulp * xp.abs(low)])
         wide = self.aligned(ends.shape, ends.dtype)
-        outward = jnp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
+        outward = xp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
         if reverse:
             positive, base_eps, left = wide._base_eps_reverse(ends)
-            factor = jnp.log(left)
+            factor = xp.log(left)
         else:
             positive, base_eps = wide._base_eps(ends)
-            factor = jnp.log(wide.rate)
-        base_eps = base_eps + outward * ulp * (jnp.abs(base_eps) + jnp.abs(ends))
+            factor = xp.log(wide.rate)
+        base_eps = base_eps + outward * ulp * (xp.abs(base_eps) + xp.abs(ends))
         found = [factor + value for value in wide.base.bracket(base_eps, base_eps, reverse)[:2]]
-        beyond = -jnp.inf if reverse else self.same_law(ends)
-        lower, upper = (jnp.where(positive, value, beyond) for value in found)
-        lower, upper = padded(jnp.maximum(lower, self.same_law(ends))[0], jnp.maximum(upper, self.same_law(ends))[1])
+        beyond = -xp.inf if reverse else self.same_law(ends)
+        lower, upper = (xp.where(positive, value, beyond) for value in found)
+        lower, upper = padded(xp.maximum(lower, self.same_law(ends))[0], xp.maximum(upper, self.same_law(ends))[1])
         return lower, upper, self.steepness(high, reverse)
 
     def threshold(self, eps):
         inside, base_eps = self._base_eps(eps)
-        return jnp.where(inside, self.base.threshold(base_eps), self.null.ppf_exp(jnp.full_like(eps, -jnp.inf)))
+        return xp.where(inside, self.base.threshold(base_eps), self.null.ppf_exp(xp.full_like(eps, -xp.inf)))
 
     def touch(self, eps, reverse):
         """From the base's touch, with tails blended: no threshold needed."""
@@ -206,50 +206,50 @@ class Subsampled(Pair):
         log_beta = mix(point.log_specificity, point.log_beta)
         log_power = mix(point.log_alpha, point.log_power)
         forward = Point(point.log_alpha, point.log_specificity, log_beta, log_power)
-        always = Point.end(jnp.ones_like(inside))
-        chosen = jax.tree.map(lambda inner, end: jnp.where(inside, inner, end), forward, always)
+        always = Point.end(xp.ones_like(inside))
+        chosen = jax.tree.map(lambda inner, end: xp.where(inside, inner, end), forward, always)
         return chosen.exchanged() if reverse else chosen
 
     def log_delta(self, eps, reverse):
         if reverse:
             positive, base_eps, left = self._base_eps_reverse(eps)
-            value = jnp.log(left) + self.base.log_delta(base_eps, True)
-            return jnp.where(positive, value, jnp.where(jnp.isnan(eps), jnp.nan, -jnp.inf))
+            value = xp.log(left) + self.base.log_delta(base_eps, True)
+            return xp.where(positive, value, xp.where(xp.isnan(eps), xp.nan, -xp.inf))
         inside, base_eps = self._base_eps(eps)
-        return jnp.where(inside, jnp.log(self.rate) + self.base.log_delta(base_eps, False), self.same_law(eps))
+        return xp.where(inside, xp.log(self.rate) + self.base.log_delta(base_eps, False), self.same_law(eps))
 
     def solve_epsilon(self, log_delta, reverse):
         if not reverse:
-            up = self.base.epsilon(jnp.minimum(log_delta - jnp.log(self.rate), 0.0), False)
+            up = self.base.epsilon(xp.minimum(log_delta - xp.log(self.rate), 0.0), False)
             return sampled_loss(up, self.rate)
         # p delta(e)/(p + (1-p) e^e) = delta: e lies left of the base's answer for delta
-        reachable = log_delta > -jnp.inf
-        log_delta = jnp.where(reachable, log_delta, jnp.where(jnp.isnan(log_delta), jnp.nan, -1.0))
+        reachable = log_delta > -xp.inf
+        log_delta = xp.where(reachable, log_delta, xp.where(xp.isnan(log_delta), xp.nan, -1.0))
         high = self.base.epsilon(log_delta, True)
 
         def shortfall(e):
             """target - log delta, increasing in e; its slope needs e^e Q(T<=t)/delta only."""
             log_delta_base = self.base.log_delta(e, True)
-            weight = jnp.logaddexp(jnp.log(self.rate), jnp.log1p(-self.rate) + e)
-            slope = jnp.exp(e + self.base.touch(e, True).log_alpha - log_delta_base)
-            slope = slope + jnp.exp(jnp.log1p(-self.rate) + e - weight)
-            return log_delta - (jnp.log(self.rate) + log_delta_base - weight), slope
+            weight = xp.logaddexp(xp.log(self.rate), xp.log1p(-self.rate) + e)
+            slope = xp.exp(e + self.base.touch(e, True).log_alpha - log_delta_base)
+            slope = slope + xp.exp(xp.log1p(-self.rate) + e - weight)
+            return log_delta - (xp.log(self.rate) + log_delta_base - weight), slope
 
-        e = newton_in_bracket(shortfall, jnp.zeros_like(high), high)
-        value = e - jnp.log(self.rate + (1 - self.rate) * jnp.exp(e))
-        return jnp.where(reachable | jnp.isnan(log_delta), value, self.loss_bound(True))
+        e = newton_in_bracket(shortfall, xp.zeros_like(high), high)
+        value = e - xp.log(self.rate + (1 - self.rate) * xp.exp(e))
+        return xp.where(reachable | xp.isnan(log_delta), value, self.loss_bound(True))
 
     def errors(self, alpha, reverse):
         if reverse:
             return super().errors(alpha, reverse)
         log_beta, log_power = self.base.errors(alpha, False)
         mix = self.alternative.mix
-        return mix(jnp.log1p(-alpha), log_beta), mix(jnp.log(alpha), log_power)
+        return mix(xp.log1p(-alpha), log_beta), mix(xp.log(alpha), log_power)
 
     def loss_bound(self, reverse):
         base = self.base.loss_bound(reverse)
         if reverse:
-            return -jnp.log1p(self.rate * jnp.expm1(-base))
+            return -xp.log1p(self.rate * xp.expm1(-base))
         return sampled_loss(base, self.rate)
 
     def atoms(self, reverse):
@@ -260,7 +260,7 @@ class Subsampled(Pair):
     def kinks(self, reverse):
         if not reverse:
             return self.base.kinks(False)
-        return tuple(jnp.exp(self.errors(kink, False)[0]) for kink in self.base.kinks(False))
+        return tuple(xp.exp(self.errors(kink, False)[0]) for kink in self.base.kinks(False))
 
     def tail_mu(self):
         return self.base.tail_mu()

@@ -15,11 +15,11 @@ from dataclasses import asdict
 
 import numpy as np
 
-from jaxpriv.cli import compile_fast
 from tests.adversary import bounds
 from tests.adversary.oracle import Unavailable
 from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.verdict import WIDE, Verdict, judge
+from tests.compiling import compile_fast
 
 KINDS = {"jit32": np.float32}
 

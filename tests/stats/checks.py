@@ -1,5 +1,6 @@
 """What the tests of the laws share: their names and shapes, reference points, evaluation in one shape, and `check`."""
 
+import contextlib
 import functools
 import json
 import math
@@ -60,9 +61,34 @@ def full(law, args):
 
 
 def evaluate(f, law, *args, dtype=np.float64):
-    """f(*args, loc, scale) on all points at once, as one flat NumPy array."""
+    """f(*args, loc, scale) on all points at once, as one flat NumPy array; by NumPy in float64, by JAX in other dtypes."""
     size, parts = blocks(full(law, args), dtype)
-    return np.concatenate([np.asarray(f(*part)) for part in parts])[:size]
+    given = parts if dtype == np.float64 else [[jnp.asarray(a) for a in part] for part in parts]
+    return np.concatenate([np.asarray(f(*part)) for part in given])[:size]
+
+
+def by_jax(f, law, *args):
+    """`evaluate` in float64, of JAX arrays: compiled once for each function."""
+    size, parts = blocks(full(law, args))
+    values = [f(*(jnp.asarray(a) for a in part)) for part in parts]
+    assert all(isinstance(value, jax.Array) and value.dtype == jnp.float64 for value in values)
+    return np.concatenate([np.asarray(value) for value in values])[:size]
+
+
+@contextlib.contextmanager
+def compilations():
+    """The list of what JAX traces, lowers and compiles inside the block, by the names of JAX's own events."""
+    found = []
+
+    def listen(event, *_, **__):
+        if "compile" in event:
+            found.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 @functools.lru_cache(None)

@@ -133,6 +133,48 @@ def test_dtypes(law, op):
     assert dtype(jnp.float16, *[jnp.float32] * (count - 2), jnp.float64) == jnp.float64
 
 
+@pytest.mark.parametrize(("law", "op"), EVERY)
+def test_numpy_in_numpy_out(law, op):
+    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's; one number comes back as one."""
+    f = function(law, op)
+    rounded = [float(np.float16(value)) for value in good(law, op)]
+    want = f(*rounded)
+    assert isinstance(want, np.float64)
+    for dtype in (np.float16, np.float32, np.float64):
+        got = f(*(np.full(3, value, dtype) for value in rounded))
+        assert type(got) is np.ndarray
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+        for scalar in (f(*(np.asarray(value, dtype) for value in rounded)), f(*(dtype(value) for value in rounded))):
+            assert isinstance(scalar, np.float64)
+            np.testing.assert_allclose(scalar, want, rtol=1e-14)
+    for listed in (f([rounded[0]] * 3, *rounded[1:]), f(np.full(3, rounded[0]), *rounded[1:])):
+        assert type(listed) is np.ndarray
+        assert (listed.dtype, listed.shape) == (np.float64, (3,))
+        np.testing.assert_allclose(listed, want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("position", range(3))
+def test_jax_anywhere_is_jax_out(position):
+    """One JAX array among NumPy's and Python's: a JAX array in the promoted dtype; Python numbers do not widen it."""
+    f, args = function("laplace", "logsf"), [0.7, 0.1, 1.5]
+
+    def given(others, dtype):
+        return [jnp.asarray(v, dtype) if i == position else others(v) for i, v in enumerate(args)]
+
+    for others, dtype, promoted in (
+        (float, jnp.float32, jnp.float32),
+        (float, jnp.float64, jnp.float64),
+        (np.float32, jnp.float32, jnp.float32),
+        (np.float64, jnp.float32, jnp.float64),
+        (lambda v: np.full(2, v, np.float32), jnp.float64, jnp.float64),
+    ):
+        got = f(*given(others, dtype))
+        assert isinstance(got, jax.Array)
+        assert got.dtype == promoted
+        np.testing.assert_allclose(got, f(*args), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("law", "op"), [*[(law, "logsf") for law in LAWS], ("norm", "ppf")])
 def test_numbers_and_integers(law, op):
     """Python floats, Python integers, lists' worth of NumPy integers, and the defaults of loc and scale."""
@@ -142,9 +184,11 @@ def test_numbers_and_integers(law, op):
     plain = f(first, *shapes)
     assert plain.shape == ()
     assert plain.dtype == jnp.float64
+    assert isinstance(plain, np.float64)
     arrays = f(np.array(first), *[np.array(v) for v in shapes])
     named = f(first, *shapes, loc=0, scale=1)
     single = f(jnp.float32(first), *shapes)
+    assert isinstance(single, jax.Array)
     assert single.dtype == jnp.float32
     np.testing.assert_allclose([plain, arrays, named], want, rtol=1e-14)
     np.testing.assert_allclose(single, want, rtol=1e-6)
@@ -163,12 +207,16 @@ def test_half_precision_values(law, op):
 
 
 def test_without_x64():
-    """A user who never enabled float64 gets float32 from Python numbers, and good ones."""
-    with jax.enable_x64(False):
-        got = function("ncx2", "logsf")(5.0, 3.0, 2.0)
-        quantile = function("ncx2", "isf_exp")(-20.0, 3.0, 2.0)
-    assert got.dtype == quantile.dtype == np.float32
+    """A user who never enabled float64 gets float64 from Python numbers all the same, and good float32 from JAX's."""
     want = evaluate(function("ncx2", "logsf"), "ncx2", 5.0, 3.0, 2.0)[0]
+    with jax.enable_x64(False):
+        plain = function("ncx2", "logsf")(5.0, 3.0, 2.0)
+        got = function("ncx2", "logsf")(jnp.asarray(5.0), 3.0, 2.0)
+        quantile = function("ncx2", "isf_exp")(jnp.asarray(-20.0), 3.0, 2.0)
+    assert isinstance(plain, np.float64)
+    np.testing.assert_allclose(plain, want, rtol=1e-14)
+    assert isinstance(got, jax.Array)
+    assert got.dtype == quantile.dtype == np.float32
     assert abs(float(got) - want) <= 2e-6
     np.testing.assert_allclose(quantile, evaluate(function("ncx2", "isf_exp"), "ncx2", -20.0, 3.0, 2.0)[0], rtol=1e-6)
 

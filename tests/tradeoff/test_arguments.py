@@ -17,6 +17,9 @@ METHODS = dict.fromkeys(EPSILON_METHODS, ("epsilon", "[-inf, inf]", ()))
 METHODS |= {m: ("beta" if m == "inverse" else "alpha", UNIT, (-0.1, 1.1, math.inf)) for m in LEVEL_METHODS}
 METHODS |= dict.fromkeys(("epsilon", "epsilon_bounds"), ("delta", UNIT, (-1e-09, 1.5, -math.inf)))
 PARAMETERS = {"mu": (NONNEGATIVE, (-0.5, math.inf)), "ratio": (NONNEGATIVE, (-1.0, math.inf)), "dim": (AT_LEAST_ONE, (0.0, 0.99))}
+METHODS_OF_ONE = (*METHODS, "log_delta_bounds", "beta_bounds")
+EVERY_METHOD = (*METHODS_OF_ONE, "advantage", "auc", "gdp_mu", "advantage_bounds", "gdp_mu_bounds")
+RELEASES = {"gaussian": (1.25,), "laplace": (1.25,), "relaxed_gaussian": (1.25, 3.0), "relaxed_laplace": (1.25,)}
 CHEAP = {"gaussian": (1.3,), "relaxed_laplace": (1.3,)}
 SOME = ["forward", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("symmetric", "subsampled", "mixture"))]
 
@@ -192,24 +195,71 @@ def test_single_precision(name, kind):
     close(f"{name} {kind}.epsilon in float32", got, want, 2e-4 * (1 + want), (delta, *parameters))
 
 
-def test_numpy_keeps_its_dtype():
-    """NumPy arrays of float32 are inputs like any other."""
-    curve = worst_case.gaussian(np.ones(2, np.float32))
-    assert curve.delta(np.full(2, 0.5, np.float32)).dtype == np.float32
+def arrays_of(value):
+    """The arrays or numbers of a result."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.parametrize("method", EVERY_METHOD)
+def test_numpy_in_numpy_out(method):
+    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's; one number comes back as one."""
+    for name, parameters in RELEASES.items():
+        make, given = CATALOGUE[name].make, [0.25] if method in METHODS_OF_ONE else []
+        want = arrays_of(getattr(make(*parameters), method)(*given))
+        assert all(isinstance(value, np.float64) for value in want)
+        for dtype in (np.float16, np.float32, np.float64):
+            batch = make(*(np.full(2, p, dtype) for p in parameters))
+            single = make(*(np.asarray(p, dtype) for p in parameters))
+            got = arrays_of(getattr(batch, method)(*(np.full(2, v, dtype) for v in given)))
+            one = arrays_of(getattr(single, method)(*(dtype(v) for v in given)))
+            assert all(type(value) is np.ndarray and value.dtype == np.float64 for value in got)
+            assert all(isinstance(value, np.float64) for value in one)
+            for values in (got, one):
+                for value, exact in zip(values, want, strict=True):
+                    np.testing.assert_allclose(value, exact, rtol=1e-13, err_msg=f"{name}.{method}")
+
+
+def test_jax_anywhere_is_jax_out():
+    """A JAX array as parameter or as argument: a JAX array in the promoted dtype; Python numbers do not widen it."""
+    single, one = jnp.asarray(1.0, jnp.float32), np.float32(1.0)
+    for mu, eps, dtype in (
+        (single, 0.5, jnp.float32),
+        (1.0, jnp.asarray(0.5, jnp.float32), jnp.float32),
+        (single, np.float32(0.5), jnp.float32),
+        (one, jnp.asarray(0.5, jnp.float32), jnp.float32),
+        (np.ones(2), jnp.asarray(0.5, jnp.float32), jnp.float64),
+        (single, np.full(2, 0.5), jnp.float64),
+        (one, jnp.asarray(0.5, jnp.float64), jnp.float64),
+    ):
+        got = worst_case.gaussian(mu).delta(eps)
+        assert isinstance(got, jax.Array)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, worst_case.gaussian(1.0).delta(0.5), rtol=4e-6)
+    for curve in (worst_case.gaussian(single), worst_case.gaussian(1.0).subsample(single / 4)):
+        assert isinstance(curve.advantage(), jax.Array)
+        assert curve.advantage().dtype == jnp.float32
+        assert all(isinstance(end, np.float64) for end in curve.delta_bounds(jnp.float32(0.5)))
+    inside = jax.jit(lambda mu: worst_case.gaussian(mu).delta_bounds(0.5))(single)
+    assert all(isinstance(end, jax.Array) and end.dtype == jnp.float64 for end in inside)
 
 
 def test_promotion():
-    """The result has the promoted dtype; bounds are float64 whatever comes in; without x64 Python numbers give float32."""
+    """The result has the promoted dtype; concrete bounds are NumPy float64 whatever comes in, and so are Python numbers."""
     mu = {d: worst_case.gaussian(jnp.asarray(1.0, d)) for d in (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)}
     for dtype, one in mu.items():
         assert one.delta(jnp.asarray(0.5, dtype)).dtype == dtype
         assert one.delta(0.5).dtype == dtype
         assert one.advantage().dtype == dtype
         assert one.delta_bounds(0.5)[0].dtype == jnp.float64
+        assert isinstance(one.delta_bounds(0.5)[0], np.float64)
+        assert all(isinstance(value, jax.Array) for value in (one.delta(0.5), one.advantage()))
     assert mu[jnp.float32].delta(jnp.float64(0.5)).dtype == jnp.float64
     assert worst_case.gaussian(1).delta(1).dtype == jnp.float64
+    assert isinstance(worst_case.gaussian(1).delta(1), np.float64)
     with jax.enable_x64(False):
-        assert worst_case.gaussian(1.0).delta(0.5).dtype == jnp.float32
+        assert worst_case.gaussian(jnp.asarray(1.0)).delta(0.5).dtype == jnp.float32
+        assert worst_case.gaussian(1.0).delta(jnp.asarray(0.5)).dtype == jnp.float32
+        assert isinstance(worst_case.gaussian(1.0).delta(0.5), np.float64)
         low, high = worst_case.gaussian(1.0).delta_bounds(0.1)
         assert low.dtype == jnp.float64
     want = float(worst_case.gaussian(1.0).delta(0.1))

@@ -5,8 +5,8 @@ import time
 
 import jax
 
-from jaxpriv.cli import compile_fast
 from jaxpriv.training.run import unspent
+from tests.compiling import compile_fast
 from tests.training.problems import data, trainer
 
 STEPS = 60

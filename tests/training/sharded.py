@@ -5,7 +5,7 @@ import sys
 import jax
 import numpy as np
 
-from jaxpriv.cli import compile_fast
+from tests.compiling import compile_fast
 from tests.training.problems import data, quiet, trainer
 
 

@@ -1,0 +1,305 @@
+"""The two executors: NumPy where one answer is wanted now, JAX where a million are, or a derivative, or an accelerator.
+
+This is the only module that knows both; everything else says `from jaxpriv import _array as xp` and writes its
+mathematics once. **The namespace follows the input**, call by call: with a JAX array or tracer among its arguments
+`xp.where` is `jnp.where`, else `np.where`. So Python numbers and NumPy arrays are computed by NumPy in float64 without
+compiling anything, and whatever depends on a JAX array becomes part of its program.
+
+Any name of `numpy` that `jax.numpy` has is here too (`xp.exp`, `xp.sum`, `xp.float64`). What both spell differently is
+written out below: loops, derivative rules, compilation, bits.
+"""
+
+import builtins
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_PYTHON = frozenset({bool, int, float})
+_HOST = frozenset({np.ndarray, np.float64, np.bool_})
+_IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False, float: False,
+                 str: False, type(None): False}
+_CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
+
+
+def any_jax(*trees):
+    """Is any leaf of these pytrees a JAX array or tracer?"""
+    return builtins.any(map(_has_jax, trees))
+
+
+def _has_jax(tree):
+    known = _IS_JAX.get(type(tree))
+    if known is not None:
+        return known
+    if isinstance(tree, (list, tuple)):
+        return builtins.any(map(_has_jax, tree))
+    if isinstance(tree, (jax.Array, jax.core.Tracer)):
+        _IS_JAX[type(tree)] = True
+        return True
+    if isinstance(tree, (np.generic, np.dtype, type)):
+        _IS_JAX[type(tree)] = False
+        return False
+    leaves = jax.tree.leaves(tree)
+    return builtins.any(leaf is not tree and _has_jax(leaf) for leaf in leaves)
+
+
+def __getattr__(name: str) -> Any:
+    """A name of NumPy's: types and constants as they are, modules and functions by what they are given."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    by_numpy, by_jax = getattr(np, name), getattr(jnp, name)
+    if isinstance(by_numpy, type) or not callable(by_numpy):
+        found = _Names(by_numpy, by_jax) if name in ("linalg", "fft") else by_numpy
+    else:
+        found = _dispatched(by_numpy, by_jax, creates=name in _CREATES)
+    globals()[name] = found
+    return found
+
+
+class _Names:
+    """`linalg` and `fft`."""
+
+    def __init__(self, by_numpy, by_jax):
+        self._by_numpy, self._by_jax = by_numpy, by_jax
+
+    def __getattr__(self, name):
+        return _dispatched(getattr(self._by_numpy, name), getattr(self._by_jax, name))
+
+
+def _dispatched(by_numpy, by_jax, creates=False):
+    @functools.wraps(by_numpy)
+    def function(*args, **kwargs):
+        plain = not creates
+        for argument in args:
+            kind = type(argument)
+            if kind in _PYTHON:
+                continue
+            plain = False
+            if kind not in _HOST and _has_jax(argument):
+                return by_jax(*args, **kwargs)
+        if kwargs and _has_jax(tuple(kwargs.values())):
+            return by_jax(*args, **kwargs)
+        found = by_numpy(*args, **kwargs)
+        # of Python numbers a Python number, which does not widen what it is multiplied with in JAX
+        return found.item() if plain and isinstance(found, (np.generic, np.ndarray)) and found.ndim == 0 else found
+
+    return function
+
+
+# ---------------------------------------------------------------------------------------- types and constants
+
+
+@functools.cache
+def finfo(dtype):
+    """`numpy.finfo`, of JAX's narrow types too."""
+    return jnp.finfo(dtype)
+
+
+def result_type(*values):
+    """The dtype of what is computed from these: float64 for NumPy and Python numbers, JAX's promotion elsewhere."""
+    return jnp.result_type(*values) if any_jax(*values) else np.dtype(np.float64)
+
+
+def is_bool(leaf):
+    """Is it an array of booleans, or one?"""
+    return getattr(leaf, "dtype", None) == np.bool_
+
+
+def like(value, reference):
+    """A constant as JAX's loops want it from the start, where they fold something from `reference` into it."""
+    return jnp.asarray(value) if any_jax(reference) else value
+
+
+def gathered(table, index):
+    """table[index] of a NumPy table, whatever the index is, which is inside."""
+    if not any_jax(table, index):
+        return table[index]
+    return jnp.asarray(table).at[index].get(mode="promise_in_bounds")
+
+
+def make_complex(real, imag):
+    """real + i imag."""
+    if any_jax(real, imag):
+        return jax.lax.complex(real, imag)
+    found = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.complex128)
+    found.real, found.imag = real, imag
+    return found
+
+
+def bits_of(value, integer):
+    """The bits of floating-point numbers as integers of the same width."""
+    return jax.lax.bitcast_convert_type(value, integer) if any_jax(value) else np.asarray(value).view(integer)
+
+
+# ---------------------------------------------------------------------------------------- functions that NumPy lacks
+
+
+def logsumexp(values, axis=None, keepdims=False):
+    """log sum exp, -inf where all are."""
+    if any_jax(values):
+        return jax.nn.logsumexp(values, axis=axis, keepdims=keepdims)
+    top = np.max(values, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    total = np.sum(np.exp(values - top), axis=axis, keepdims=True)
+    found = np.log(total) + top
+    return found if keepdims else np.squeeze(found, axis)
+
+
+def sigmoid(x):
+    """1/(1 + e^-x)."""
+    return jax.nn.sigmoid(x) if any_jax(x) else 1 / (1 + np.exp(-x))
+
+
+def erf(x):
+    """The error function."""
+    return jax.scipy.special.erf(x) if any_jax(x) else _erf(x)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def largest(values, count):
+    """(the largest of a vector in falling order, where they stand)."""
+    if any_jax(values):
+        return jax.lax.top_k(values, count)
+    index = np.argsort(-values, kind="stable")[:count]
+    return values[index], index
+
+
+def whitened(covariance, away):
+    """L^-1 away with the Cholesky factor L of covariance matrices; NaN where one is not positive definite."""
+    if any_jax(covariance, away):
+        return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(covariance), away[..., None], lower=True)[..., 0]
+    try:
+        return np.linalg.solve(np.linalg.cholesky(covariance), away[..., None])[..., 0]
+    except np.linalg.LinAlgError:
+        return np.full(np.broadcast_shapes(np.shape(covariance)[:-1], np.shape(away)), np.nan)
+
+
+# ---------------------------------------------------------------------------------------- derivatives
+
+
+class custom_jvp:
+    """`jax.custom_jvp` for JAX's arguments; NumPy calls the function, for it asks for no derivative."""
+
+    def __init__(self, function, nondiff_argnums=()):
+        self._by_numpy, self._by_jax = function, jax.custom_jvp(function, nondiff_argnums=nondiff_argnums)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args):
+        return (self._by_jax if _has_jax(args) else self._by_numpy)(*args)
+
+    def defjvp(self, rule, symbolic_zeros=False):
+        self._by_jax.defjvp(rule, symbolic_zeros=symbolic_zeros)
+        return rule
+
+
+def stop_gradient(tree):
+    """The same, as a constant of every derivative."""
+    return jax.lax.stop_gradient(tree) if any_jax(tree) else tree
+
+
+def derivative(function, x):
+    """(function(x), its derivative) of an elementwise function; by NumPy from differences, to steer a search."""
+    if any_jax(function(x)):
+        return jax.jvp(function, (x,), (jnp.ones_like(x),))
+    step = 1e-6 * (1 + np.abs(x))
+    return function(x), (function(x + step) - function(x - step)) / (2 * step)
+
+
+# ---------------------------------------------------------------------------------------- programs and loops
+
+
+def evaluate(function, *args, **kwargs):
+    """function(...) by NumPy, which warns of nothing: infinities and NaN are part of what is computed."""
+    with np.errstate(all="ignore"):
+        return function(*args, **kwargs)
+
+
+def in_one_dtype(function, values):
+    """function(*arrays) of values in the dtype that they promote to, and the result in it; NumPy's numbers as numbers."""
+    if not any_jax(*values):
+        return function(*(np.asarray(value, np.float64) for value in values))[()]
+    dtype = jnp.result_type(*values, 0.0)
+    computed = dtype if finfo(dtype).bits >= 32 else jnp.float32
+    return function(*(jnp.asarray(value, computed) for value in values)).astype(dtype)
+
+
+def jit(function):
+    """Compiled for JAX's arguments, called as it stands for NumPy's."""
+    compiled = jax.jit(function)
+
+    @functools.wraps(function)
+    def call(*args):
+        return evaluate(compiled if _has_jax(args) else function, *args)
+
+    return call
+
+
+def while_loop(goes_on, step, state):
+    """`jax.lax.while_loop`; by Python's loop until something of JAX enters."""
+    while not any_jax(state):
+        more = goes_on(state)
+        if any_jax(more):
+            break
+        if not more:
+            return state
+        state = step(state)
+    return jax.lax.while_loop(goes_on, step, state)
+
+
+def fori_loop(start, stop, step, state, settled=None):
+    """`jax.lax.fori_loop`; by NumPy it ends as soon as `settled`(state)."""
+    for index in range(start, stop):
+        if any_jax(state):
+            return jax.lax.fori_loop(index, stop, step, state)
+        if settled is not None and settled(state):
+            break
+        state = step(index, state)
+    return state
+
+
+def scan(step, state, values=None, length=None):
+    """`jax.lax.scan`."""
+    if any_jax(state, values):
+        return jax.lax.scan(step, state, values, length=length)
+    found = []
+    count = length if values is None else len(jax.tree.leaves(values)[0])
+    for index in range(count):
+        state, one = step(state, None if values is None else row(values, index))
+        found.append(one)
+    return state, stacked(found)
+
+
+def each(function, values):
+    """`jax.lax.map`: the function of all entries along the first axis, one after the other."""
+    if any_jax(values):
+        return jax.lax.map(function, values)
+    count = len(jax.tree.leaves(values)[0])
+    return stacked([function(row(values, index)) for index in range(count)])
+
+
+def sum_of(function, values):
+    """function(*entries) summed over the first axis of all values; by NumPy in one call with all of them."""
+    if not any_jax(values):
+        return np.sum(function(*values), 0)
+    shape = jax.eval_shape(function, *(value[0] for value in values))
+    start = jnp.zeros(shape.shape, shape.dtype)
+    return jax.lax.scan(lambda total, entries: (total + function(*entries), None), start, values)[0]
+
+
+def row(tree, index):
+    """The entries of a pytree of arrays at an index of the first axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def stacked(trees):
+    """Equal pytrees as one, along a new first axis."""
+    return jax.tree.map(lambda *leaves: _stack(leaves), *trees)
+
+
+def _stack(leaves):
+    return jnp.stack(leaves) if any_jax(leaves) else np.stack(leaves)
