@@ -4,9 +4,9 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain, is_traced
 
 _STEPS = 100
@@ -55,12 +55,12 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
     with jax.enable_x64(True):
         curve_of, around = jax.closure_convert(make_curve, 1.0)
 
-    @jax.custom_jvp
+    @xp.custom_jvp
     def solution(values, around):
         if is_traced((values, around)):
             raise ValueError("calibrate() searches with concrete numbers: call it outside jit")
         known = target._replace(values=tuple(map(float, values)))
-        return jnp.asarray(_found(lambda parameter: curve_of(parameter, *around), known, ends, integer))
+        return xp.asarray(_found(lambda parameter: curve_of(parameter, *around), known, ends, integer))
 
     @solution.defjvp
     def _(primals, tangents):
@@ -68,13 +68,13 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
 
         def excess(parameter, values, around):
             curve = curve_of(parameter, *around).symmetric()
-            return jnp.reshape(target._replace(values=values).excess(curve), ())
+            return xp.reshape(target._replace(values=values).excess(curve), ())
 
         slope = jax.grad(excess)(parameter, *primals)
         _, change = jax.jvp(lambda *given: excess(parameter, *given), primals, tangents)
         return parameter, -change / slope
 
-    return solution(tuple(jnp.asarray(value, jnp.result_type(float)) for value in target.values), tuple(around))
+    return solution(tuple(xp.asarray(value, xp.result_type(float)) for value in target.values), tuple(around))
 
 
 def _ends(bracket, integer):
@@ -163,13 +163,13 @@ class Target(NamedTuple):
         """The estimate, in logarithms."""
         if self.name == "epsilon and delta":
             epsilon, delta = self.values
-            return curve.log_delta(epsilon) - jnp.log(delta)
+            return curve.log_delta(epsilon) - xp.log(delta)
         if self.name == "advantage":
-            return jnp.log(curve.advantage()) - jnp.log(self.values[0])
+            return xp.log(curve.advantage()) - xp.log(self.values[0])
         if self.name == "mu":
-            return jnp.log(curve.gdp_mu()) - jnp.log(self.values[0])
+            return xp.log(curve.gdp_mu()) - xp.log(self.values[0])
         fpr, tpr = self.values
-        return jnp.log(curve.power(fpr)) - jnp.log(tpr)
+        return xp.log(curve.power(fpr)) - xp.log(tpr)
 
     def holds(self, curve) -> Any:
         """The upper bound."""

@@ -3,11 +3,12 @@
 import math
 import operator
 from dataclasses import replace
+from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
 from jaxpriv._derived import Derived, derived, grown, known_whole, product, resolved, root_sum_of_squares
 from jaxpriv._pytree import pytree
@@ -18,15 +19,22 @@ from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.accounting.inversion import bracket, invert, log_result
 from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, stacked
 from jaxpriv.accounting.quadratic import NormalTransform
-from jaxpriv.accounting.transforms import GaussianTransform, SubsampledGaussianTransform
+from jaxpriv.accounting.sampled import Sampled
+from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.accounting.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.accounting.transforms import GaussianTransform
+from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.envelope import Replaced, Symmetric
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
+
+_USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
 
 
 @pytree
@@ -36,12 +44,12 @@ class Composed(Directed):
     terms: tuple
 
     def batch_shape(self):
-        return jnp.broadcast_shapes(*(jnp.shape(leaf)[:-1] for leaf in jax.tree.leaves(self.terms)))
+        return xp.broadcast_shapes(*(xp.shape(leaf)[:-1] for leaf in jax.tree.leaves(self.terms)))
 
     def aligned(self, shape, dtype):
         def spread(leaf):
-            wanted = bool if jnp.result_type(leaf) == jnp.bool_ else dtype
-            return jnp.broadcast_to(jnp.asarray(leaf, wanted), shape + jnp.shape(leaf)[-1:])
+            wanted = bool if xp.is_bool(leaf) else dtype
+            return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
 
         return Composed(tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype))))
 
@@ -52,7 +60,7 @@ class Composed(Directed):
         """
 
         def rounded(term):
-            if not isinstance(term.transform, SubsampledGaussianTransform) or known_whole(term.count):
+            if not isinstance(term.transform, Sampled) or known_whole(term.count):
                 return term
             return Term(term.transform, derived(_steps_up if up else _steps_down, term.count, term.transform.rate))
 
@@ -60,14 +68,14 @@ class Composed(Directed):
         return self if all(map(operator.is_, terms, self.terms)) else Composed(terms)
 
     def defined(self):
-        result = jnp.ones(self.batch_shape(), bool)
+        result = xp.ones(self.batch_shape(), bool)
         for leaf in jax.tree.leaves(self.terms):
-            result = result & ~jnp.any(jnp.isnan(leaf), -1)
+            result = result & ~xp.any(xp.isnan(leaf), -1)
         return result
 
     def _directed(self, when):
         """The terms, of the exchanged hypotheses where `when` (in the shape of the batch, or one for all)."""
-        return tuple(Term(t.transform.reversed(jnp.asarray(when)[..., None]), t.count) for t in self.terms)
+        return tuple(Term(t.transform.reversed(xp.asarray(when)[..., None]), t.count) for t in self.terms)
 
     def directed(self, reverse):
         return Composed(self._directed(reverse))
@@ -83,17 +91,17 @@ class Composed(Directed):
         """`evaluate`(terms, |eps|) in the direction in which eps is not negative; and where that is what is wanted."""
         flipped = eps < 0
         terms = self._directed(flipped ^ reverse)
-        size = jnp.abs(eps)
+        size = xp.abs(eps)
         inside = self._leaks() & (size < line.loss_bound(terms))
         return evaluate(terms, size), inside, flipped
 
     def log_delta(self, eps, reverse):
         """For eps < 0 from the other direction: delta(eps) = 1 - e^eps (1 - delta_r(-eps))."""
-        (value, rest), inside, flipped = self._profile(eps, reverse, lambda terms, e: log_result(terms, e, DELTA))
-        value = jnp.where(inside, value, jnp.where(jnp.isnan(eps), jnp.nan, -jnp.inf))
-        rest = jnp.where(inside, rest, 0.0)
-        down = jnp.where(flipped, eps, -1.0)
-        return jnp.where(flipped, log1mexp(jnp.minimum(down + rest, -jnp.finfo(eps.dtype).tiny)), value)
+        (value, rest), inside, flipped = self._profile(eps, reverse, _log_delta)
+        value = xp.where(inside, value, xp.where(xp.isnan(eps), xp.nan, -xp.inf))
+        rest = xp.where(inside, rest, 0.0)
+        down = xp.where(flipped, eps, -1.0)
+        return xp.where(flipped, log1mexp(xp.minimum(down + rest, -xp.finfo(eps.dtype).tiny)), value)
 
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high. For eps < 0 delta(eps) = (1 - e^eps) + e^eps delta_r(-eps)."""
@@ -101,81 +109,83 @@ class Composed(Directed):
         eps = high
         found, inside, flipped = self._profile(eps, reverse, bracket)
         # next to the largest loss rounding decides whether there is anything left
-        near = jnp.abs(eps) < line.loss_bound(self._directed((eps < 0) ^ reverse)) * (1 + 1e-13)
-        lower = jnp.where(inside, found.lower, -jnp.inf)
-        upper = jnp.where(inside, found.upper, jnp.where(near & self._leaks(), -30.0, -jnp.inf))
-        down = jnp.where(flipped, eps, -1.0)
-        low, high = padded(*(jnp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
-        return jnp.where(flipped, low, lower), jnp.where(flipped, high, upper), jnp.where(inside, found.rate, jnp.inf)
+        near = xp.abs(eps) < line.loss_bound(self._directed((eps < 0) ^ reverse)) * (1 + 1e-13)
+        lower = xp.where(inside, found.lower, -xp.inf)
+        upper = xp.where(inside, found.upper, xp.where(near & self._leaks(), -30.0, -xp.inf))
+        down = xp.where(flipped, eps, -1.0)
+        low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
+        return xp.where(flipped, low, lower), xp.where(flipped, high, upper), xp.where(inside, found.rate, xp.inf)
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
-        terms = stacked(self._directed(jnp.full(eps.shape, reverse)), 2)
-        poles = jnp.asarray([ALPHA.pole, POWER.pole], eps.dtype).reshape((2,) + (1,) * eps.ndim)
-        (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, jnp.stack([eps, eps]), Kind(poles, False))
+        terms = stacked(self._directed(xp.full(eps.shape, reverse)), 2)
+        poles = xp.asarray([ALPHA.pole, POWER.pole], eps.dtype).reshape((2,) + (1,) * eps.ndim)
+        (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, xp.stack([eps, eps]), Kind(poles, False))
         point = Point(log_alpha, log_specificity, log_beta, log_power)
-        terms = self._directed(jnp.full(eps.shape, reverse))
+        terms = self._directed(xp.full(eps.shape, reverse))
         above, below = eps >= line.loss_bound(terms), -eps >= line.loss_bound(self._directed(not reverse))
         out = above | below | ~self._leaks()
         end = Point.end(below | ~above & (eps < 0))
-        return jax.tree.map(lambda inner, outer: jnp.where(out, outer, inner), point, end)
+        return jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
 
     def find_slope(self, alpha, reverse):
         """Newton on the smaller of log alpha and log(1 - alpha), from the middle of the loss under the null."""
-        terms = self._directed(jnp.full(alpha.shape, reverse))
-        _, mean, variance = cumulants(terms, jnp.full_like(alpha, -1.0))
-        width = 1e3 + 1e3 * jnp.sqrt(variance)
+        terms = self._directed(xp.full(alpha.shape, reverse))
+        _, mean, variance = cumulants(terms, xp.full_like(alpha, -1.0))
+        width = 1e3 + 1e3 * xp.sqrt(variance)
         small = alpha < 0.5
-        log_alpha, log_rest = jnp.log(alpha), jnp.log1p(-alpha)
+        log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
 
         def shortfall(eps):
             logs = invert(terms, eps, ALPHA)
-            value = jnp.where(small, log_alpha - logs.result, logs.rest - log_rest)
-            return value, -logs.slope * jnp.where(small, 1.0, jnp.exp(logs.result - logs.rest))
+            value = xp.where(small, log_alpha - logs.result, logs.rest - log_rest)
+            return value, -logs.slope * xp.where(small, 1.0, xp.exp(logs.result - logs.rest))
 
-        near = 1e-13 * (jnp.abs(mean) + jnp.sqrt(variance))
-        eps = newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, tolerance=near)
-        return jnp.where(self._leaks(), eps, 0.0)
+        # as if the loss were normal; Newton's errors square, so that what follows a step this small is right to rounding
+        start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * norm.isf_exp(xp.minimum(log_alpha, log_rest))
+        near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
+        eps = newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near)
+        return xp.where(self._leaks(), eps, 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
         """From where the saddle-point approximation meets the target, by Newton on log delta."""
-        terms = self._directed(jnp.full(log_delta.shape, reverse))
-        reachable = (log_delta > -jnp.inf) & (log_delta < 0) & self._leaks()
-        target = jnp.where(reachable, log_delta, -1.0)
+        terms = self._directed(xp.full(log_delta.shape, reverse))
+        reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
+        target = xp.where(reachable, log_delta, -1.0)
 
         def saddle(c):
             """eps whose saddle is c, -log delta there, and c times its slope in c."""
             total, mean, variance = cumulants(terms, c)
             eps = mean - 1 / c - 1 / (1 + c)
             bend = variance + 1 / c**2 + 1 / (1 + c) ** 2
-            return eps, eps * c + jnp.log(c) + jnp.log1p(c) - total + 0.5 * jnp.log(2 * math.pi * bend), c * c * bend
+            return eps, eps * c + xp.log(c) + xp.log1p(c) - total + 0.5 * xp.log(2 * math.pi * bend), c * c * bend
 
         def shortfall(x):
-            _, value, slope = saddle(jnp.exp(x))
+            _, value, slope = saddle(xp.exp(x))
             return value + target, slope
 
-        _, _, variance = cumulants(terms, jnp.zeros_like(target))
-        low = jnp.full_like(target, -20.0)
-        guess = 0.5 * (jnp.log(-2 * target) - jnp.log(variance))
-        x = newton_in_bracket(shortfall, low, low + 36.0, start=jnp.where(jnp.isfinite(guess), guess, 0.0), tolerance=1e-2)
-        eps = jnp.maximum(saddle(jnp.exp(x))[0], 0.0)
+        _, _, variance = cumulants(terms, xp.zeros_like(target))
+        low = xp.full_like(target, -20.0)
+        guess = 0.5 * (xp.log(-2 * target) - xp.log(variance))
+        x = newton_in_bracket(shortfall, low, low + 36.0, start=xp.where(xp.isfinite(guess), guess, 0.0), tolerance=1e-2)
+        eps = xp.maximum(saddle(xp.exp(x))[0], 0.0)
 
         def step(state):
             count, eps, _ = state
             logs = invert(terms, eps, DELTA)
             change = (target - logs.result) / logs.slope
-            new = jnp.maximum(eps + jnp.where(jnp.isfinite(change), change, 0.0), 0.0)
-            return count + 1, new, jnp.abs(new - eps)
+            new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
+            return count + 1, new, xp.abs(new - eps)
 
         def moves(state):
             """Newton's errors square: after a change this small there is no other."""
             count, eps, change = state
-            return (count < 8) & jnp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
+            return (count < 8) & xp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
 
-        _, eps, _ = jax.lax.while_loop(moves, step, (0, eps, jnp.full_like(eps, jnp.inf)))
-        limit = jnp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
-        limit = limit + jnp.where(jnp.isnan(log_delta), jnp.nan, 0.0)
-        return jnp.where(reachable, jnp.minimum(eps, limit), limit)
+        _, eps, _ = xp.while_loop(moves, step, (0, eps, xp.full_like(eps, xp.inf)))
+        limit = xp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
+        limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
+        return xp.where(reachable, xp.minimum(eps, limit), limit)
 
     def otherwise(self):
         """On a lattice, for few steps at a small rate, whose transforms decay too slowly."""
@@ -185,8 +195,8 @@ class Composed(Directed):
 
     def tail_mu(self):
         """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""
-        square = sum(jnp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
-        return jnp.sqrt(square)
+        square = sum(xp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
+        return xp.sqrt(square)
 
     def reversed(self):
         other = np.ones(1, bool)
@@ -196,14 +206,30 @@ class Composed(Directed):
         return Composed(tuple(Term(term.transform, derived(product, term.count, _behind(n))) for term in self.terms))
 
 
+def _log_delta(terms, eps):
+    """(log delta, log of one less it), differentiable; by NumPy from a lattice where the frequencies do not end in time."""
+    if xp.any_jax(terms, eps):
+        return log_result(terms, eps, DELTA)
+    logs = invert(terms, eps, DELTA)
+    lost = ~logs.followed & (eps < line.loss_bound(terms))
+    found, rest = np.array(logs.result), np.array(logs.rest)
+    for at in np.ndindex(lost.shape):
+        own = Composed(xp.row(terms, at)).otherwise() if lost[at] else None
+        if own is not None:
+            own = own.aligned((), eps.dtype)
+            lower, upper, _ = own.bracket(eps[at], eps[at], False)
+            if upper - lower < _USEFUL:
+                found[at] = own.log_delta(eps[at], False)
+                rest[at] = log1mexp(found[at])
+    return found, rest
+
+
 def _steps_up(count, rate):
-    array = jnp if isinstance(count, jax.Array) else np
-    return array.where(rate < 1, array.ceil(count), count)
+    return xp.where(rate < 1, xp.ceil(count), count)
 
 
 def _steps_down(count, rate):
-    array = jnp if isinstance(count, jax.Array) else np
-    return array.where(rate < 1, array.floor(count), count)
+    return xp.where(rate < 1, xp.floor(count), count)
 
 
 def _behind(parameter):
@@ -213,11 +239,13 @@ def _behind(parameter):
 
 def _audible(term):
     """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
-    if not isinstance(term.transform, SubsampledGaussianTransform):
+    if not isinstance(term.transform, Sampled):
         return term
-    silent = term.transform.mu == 0
-    mu = jnp.where(silent, 1.0, term.transform.mu)
-    return Term(replace(term.transform, mu=mu), jnp.where(silent, 0.0, term.count))
+    name = "nc" if isinstance(term.transform, SubsampledChiSquareTransform) else "mu"
+    signal = getattr(term.transform, name)
+    silent = signal == 0
+    heard: Any = replace(cast(Any, term.transform), **{name: xp.where(silent, 1.0, signal)})
+    return Term(heard, xp.where(silent, 0.0, term.count))
 
 
 def compose(*curves, axis=None):
@@ -273,7 +301,7 @@ def _adjacency(experiment):
     if isinstance(experiment, Subsampled):
         return {"add_remove"}
     if isinstance(experiment, Composed):
-        return set().union(*({"add_remove"} for t in experiment.terms if isinstance(t.transform, SubsampledGaussianTransform)))
+        return set().union(*({"add_remove"} for t in experiment.terms if isinstance(t.transform, Sampled)))
     inner: tuple = ()
     if isinstance(experiment, Reversed):
         inner = (experiment.base,)
@@ -317,7 +345,7 @@ def directions(experiment):
         both = [one for member in experiment.members for one in (member, member.reversed())]
         return [terms for one in both for terms in directions(one)]
     pieces = _pieces(experiment, None)
-    if any(isinstance(piece, Step) for piece in pieces):
+    if any(isinstance(piece, Step) or isinstance(piece.transform, SubsampledChiSquareTransform) for piece in pieces):
         known = "Gaussian noise, sub-sampled or not, and its compositions"
         raise ValueError(f"privacy-loss transforms are known of {known}; got {type(experiment).__name__}")
     return [_grouped(pieces)]
@@ -332,7 +360,7 @@ def _added(experiments, axis):
     dims = {np.asarray(e.df).tobytes() if not is_traced(e.df) else id(e.df) for e in relaxed}
     if len(dims) > 1 or (axis == -1 and any(np.ndim(e.df) for e in relaxed)):
         raise ValueError("compose() got relaxed Gaussian releases of different dim; the adversary who adds them up needs one dim")
-    signals = [jnp.sum(e.nc, -1) if axis == -1 else e.nc for e in relaxed]
+    signals = [xp.sum(e.nc, -1) if axis == -1 else e.nc for e in relaxed]
     return [*others, (ChiSquareShift(relaxed[0].df, sum(signals[1:], signals[0])), None)]
 
 
@@ -351,6 +379,10 @@ def _pieces(experiment, axis):
         if not isinstance(rate, (Derived, jax.Array)) and np.all(rate >= 1):
             return [Term(GaussianTransform(mu), count)]
         return [Term(SubsampledGaussianTransform(mu, rate, np.full(count.shape, isinstance(experiment, Reversed))), count)]
+    if isinstance(forward, Subsampled) and isinstance(forward.base, ChiSquareShift):
+        df, nc, rate, count = _members(axis, forward.base.df, forward.base.nc, forward.rate)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return [Term(SubsampledChiSquareTransform(df, nc, rate, reverse), count)]
     if axis == -1:
         return [Step(experiment, _once(experiment.batch_shape(), experiment))]
     experiment = _behind(experiment)
@@ -359,9 +391,9 @@ def _pieces(experiment, axis):
 
 def normal_vectors(shift, narrower):
     """The curve of N(0, I) against N(shift, diag(1 - narrower)): `Float[Array, "... d"]`, narrower in [0, 1)."""
-    shift, narrower = jnp.broadcast_arrays(shift, narrower)
+    shift, narrower = xp.broadcast_arrays(shift, narrower)
     transform = NormalTransform(shift, narrower, np.zeros(shift.shape, bool))
-    return Curve(Composed((Term(transform, jnp.ones(shift.shape[-1:])),)))
+    return Curve(Composed((Term(transform, xp.ones(shift.shape[-1:])),)))
 
 
 def _as_step(piece):
@@ -372,7 +404,11 @@ def _as_step(piece):
         return Step(NormalShift(piece.transform.mu), piece.count)
     if isinstance(piece.transform, NormalTransform):
         raise ValueError("compose() got normal vectors of different covariance, which compose with Gaussian noise alone")
-    pair = Subsampled(NormalShift(piece.transform.mu), piece.transform.rate)
+    if isinstance(piece.transform, SubsampledChiSquareTransform):
+        base: Pair = ChiSquareShift(piece.transform.df, piece.transform.nc)
+    else:
+        base = NormalShift(piece.transform.mu)
+    pair = Subsampled(base, piece.transform.rate)
     directions = set(np.unique(np.asarray(piece.transform.reverse)))
     if len(directions) > 1:
         raise ValueError("compose() got curves of both directions")
@@ -406,7 +442,6 @@ def _joined(pieces):
     widths = [np.broadcast_shapes(*(np.shape(leaf)[-1:] for leaf in row)) for row in rows]
 
     def join(column):
-        array = jnp if isinstance(column[0], jax.Array) else np
-        return array.concatenate([array.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1)
+        return xp.concatenate([xp.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1)
 
     return jax.tree.unflatten(jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)])

@@ -3,8 +3,8 @@
 from abc import abstractmethod
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv.tradeoff.envelope import Envelope
 
 
@@ -18,8 +18,8 @@ class Directed(Envelope):
     def _both(self, method, value):
         """The results of method(experiment, value) for both directions."""
         wide = self.aligned((2, *value.shape), value.dtype)
-        when = jnp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
-        found = method(wide.directed(when), jnp.stack([value, value]))
+        when = xp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
+        found = method(wide.directed(when), xp.stack([value, value]))
         return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
 
     def log_deltas(self, eps):

@@ -16,8 +16,8 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import lattice
 from jaxpriv.accounting.line import DELTA, Term, at_smallest, place
@@ -26,7 +26,8 @@ from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.pair import safe_log
 
 SIZE = 1 << 18  # points of the total's lattice
-POINTS = 1 << 16  # of a single step's
+SIZES = tuple(1 << bits for bits in range(12, 19))  # NumPy's brackets begin with few
+_SHARE = 4  # a single step's has this many times fewer
 _TABLE = 1024
 _FLOOR = -230.0  # log of the probability beyond which a single step's losses are not followed
 _NEGLIGIBLE = 34.0
@@ -58,10 +59,10 @@ class Table:
 
     def cumulants(self, c):
         exponent = self.log_mass + c[..., None] * self.loss
-        value = jax.nn.logsumexp(exponent, -1)
-        weight = jnp.exp(exponent - value[..., None])
-        mean = jnp.sum(weight * self.loss, -1)
-        return value, mean, jnp.sum(weight * (self.loss - mean[..., None]) ** 2, -1)
+        value = xp.logsumexp(exponent, -1)
+        weight = xp.exp(exponent - value[..., None])
+        mean = xp.sum(weight * self.loss, -1)
+        return value, mean, xp.sum(weight * (self.loss - mean[..., None]) ** 2, -1)
 
 
 def tabulate(experiment, reverse):
@@ -69,43 +70,46 @@ def tabulate(experiment, reverse):
 
     Two rounds of one program: tests at eps of all sizes tell where losses end, tests at the edges the law between them.
     """
-    dtype = jnp.result_type(*jax.tree.leaves(experiment))
-    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned((1,), dtype)
+    dtype = xp.result_type(*jax.tree.leaves(experiment))
+    one = jax.tree.map(lambda leaf: xp.asarray(leaf)[None], experiment).aligned((1,), dtype)
     bound, other = one.loss_bound(False)[0], one.loss_bound(True)[0]
-    bound, other = jnp.where(reverse, other, bound), jnp.where(reverse, bound, other)
+    bound, other = xp.where(reverse, other, bound), xp.where(reverse, bound, other)
     middle = _TABLE // 2
-    sizes = 2.0 ** jnp.linspace(-40.0, 20.0, middle, dtype=dtype)
-    probe = jnp.concatenate([-jnp.flip(sizes), jnp.zeros(1, dtype), sizes])
+    sizes = 2.0 ** xp.linspace(-40.0, 20.0, middle, dtype=dtype)
+    probe = xp.concatenate([-xp.flip(sizes), xp.zeros(1, dtype), sizes])
 
     def round_(points, _):
         test = lattice.touch(experiment, points, reverse)
-        above, below = test.log_power[middle:], jnp.flip(test.log_beta[: middle + 1])
+        above, below = test.log_power[middle:], xp.flip(test.log_beta[: middle + 1])
         none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))  # an infinite loss has no end
-        high, low = (jnp.min(jnp.where(none, probe[middle:], probe[-1])) for none in (none_above, none_below))
+        high, low = (xp.min(xp.where(none, probe[middle:], probe[-1])) for none in (none_above, none_below))
         # with atoms at the ends inside, and of some width even if nothing is lost
-        high, low = (jnp.minimum(size, end) * (1 + 1e-9) + 1e-12 for size, end in ((high, bound), (low, other)))
-        unit = jnp.maximum(jnp.exp(test.log_power[middle]) - jnp.exp(test.log_alpha[middle]), 1e-9 * (high + low)) + 1e-290
-        left, right = -jnp.arcsinh(low / unit), jnp.arcsinh(high / unit)
-        edges = unit * jnp.sinh(left + (right - left) * jnp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
+        high, low = (xp.minimum(size, end) * (1 + 1e-9) + 1e-12 for size, end in ((high, bound), (low, other)))
+        unit = xp.maximum(xp.exp(test.log_power[middle]) - xp.exp(test.log_alpha[middle]), 1e-9 * (high + low)) + 1e-290
+        left, right = -xp.arcsinh(low / unit), xp.arcsinh(high / unit)
+        edges = unit * xp.sinh(left + (right - left) * xp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
         return edges, (points, test)
 
-    _, rounds = jax.lax.scan(round_, probe, length=2)
-    endless = jnp.exp(rounds[1].log_power[0, -1])  # P(L > 1e6): nothing that others lose makes up for it
+    _, rounds = xp.scan(round_, probe, length=2)
+    endless = xp.exp(rounds[1].log_power[0, -1])  # P(L > 1e6): nothing that others lose makes up for it
     edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
     found = lattice.between_points(edges, test, experiment.finite)
-    most = jnp.logaddexp(found.log_mass + jnp.log1p(found.error), found.unseen)
+    most = xp.logaddexp(found.log_mass + xp.log1p(found.error), found.unseen)
     return Table(edges, edges[:-1] + found.rise, most, found.above, found.below, endless)
 
 
 def cumulants(terms, c):
     """Sums over all steps of (K, K', K'') at a scalar c, from the tables."""
-    found = [(term.count, term.transform.cumulants(jnp.broadcast_to(c, term.count.shape))) for term in terms]
-    return [sum(jnp.sum(count * values[i]) for count, values in found) for i in range(3)]
+    found = [(term.count, term.transform.cumulants(xp.broadcast_to(c, term.count.shape))) for term in terms]
+    return [sum(xp.sum(count * values[i]) for count, values in found) for i in range(3)]
 
 
 class Grid(NamedTuple):
-    """Where the lattices lie: tilt, spacing, ends of the window from eps; and a further tilt for each end, from c."""
+    """Where the lattices lie: points of the total's; tilt, spacing, ends of the window from eps; and a further tilt for each
+    end, from c.
+    """
 
+    size: int
     c: jax.Array
     spacing: jax.Array
     under: jax.Array
@@ -113,67 +117,67 @@ class Grid(NamedTuple):
     shifts: jax.Array
 
 
-def locate(terms, spans, eps):
-    """The `Grid` for one eps (scalar) from `Term`s of tables.
+def locate(terms, spans, eps, size):
+    """The `Grid` of so many points for one eps (scalar) from `Term`s of tables.
 
     spans: distances between atoms of the members' laws; a whole number of spacings makes the largest.
     """
     line = place(terms, eps, DELTA)
     # a tilt that tells losses apart by a thousandth of a step's range is as good as any larger one, for eps above all losses too
-    ranges = [jnp.max(term.transform.edges[:, -1] - term.transform.edges[:, 0]) for term in terms]
-    steepest = 4096.0 / jnp.max(jnp.stack(ranges))
+    ranges = [xp.max(term.transform.edges[:, -1] - term.transform.edges[:, 0]) for term in terms]
+    steepest = 4096.0 / xp.max(xp.stack(ranges))
     over_all = steepest * (cumulants(terms, steepest)[1] - eps) < 2  # the saddle lies beyond
-    c = jnp.where(over_all, steepest, jnp.minimum(line.side * line.d, steepest))
+    c = xp.where(over_all, steepest, xp.minimum(line.side * line.d, steepest))
     total, _, variance = cumulants(terms, c)
-    log_sum = jnp.where(over_all, 0.0, jnp.minimum(line.estimate - (total - c * eps), 0.0))
-    shifts = jnp.concatenate([2.0 ** jnp.arange(-2.0, 5.0, dtype=eps.dtype) / jnp.sqrt(variance + 1e-300),
-                              jnp.abs(c) * 2.0 ** jnp.arange(-6.0, 5.0, dtype=eps.dtype)])
-    shifts = jnp.minimum(shifts, steepest)
+    log_sum = xp.where(over_all, 0.0, xp.minimum(line.estimate - (total - c * eps), 0.0))
+    shifts = xp.concatenate([2.0 ** xp.arange(-2.0, 5.0, dtype=eps.dtype) / xp.sqrt(variance + 1e-300),
+                              xp.abs(c) * 2.0 ** xp.arange(-6.0, 5.0, dtype=eps.dtype)])
+    shifts = xp.minimum(shifts, steepest)
 
     def reach(shifts, decay):
         """How far from eps the tilted total's tail is negligible, by the best of Chernoff's bounds at c + shift."""
-        excess = jax.lax.map(lambda s: cumulants(terms, c + s)[0], shifts) - total - shifts * eps - log_sum + _NEGLIGIBLE
+        excess = xp.each(lambda s: cumulants(terms, c + s)[0], shifts) - total - shifts * eps - log_sum + _NEGLIGIBLE
         distance = excess / decay
-        distance = jnp.where(jnp.isnan(distance), jnp.inf, jnp.maximum(distance, 0.0))
-        return jnp.min(distance), at_smallest(distance, shifts)
+        distance = xp.where(xp.isnan(distance), xp.inf, xp.maximum(distance, 0.0))
+        return xp.min(distance), at_smallest(distance, shifts)
 
-    over, further = reach(shifts, shifts + jnp.maximum(c, 0.0))
+    over, further = reach(shifts, shifts + xp.maximum(c, 0.0))
     under, back = reach(-shifts, shifts)
-    width = jnp.max(jnp.stack([jnp.max(high - low) for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)]))
-    spacing = jnp.maximum((over + under) / (SIZE - 16), width / (POINTS - 8))
-    span = jnp.max(jnp.concatenate(spans))
-    parts = jnp.floor(span / spacing)
-    spacing = jnp.where(parts >= 1, span / jnp.where(parts >= 1, parts, 1.0), spacing)
-    under = under / (over + under) * spacing * SIZE
-    return Grid(c, spacing, under, spacing * SIZE - under, jnp.stack([further, back]))
+    width = xp.max(xp.stack([xp.max(high - low) for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)]))
+    spacing = xp.maximum((over + under) / (size - 16), width / (size // _SHARE - 8))
+    span = xp.max(xp.concatenate(spans))
+    parts = xp.floor(span / spacing)
+    spacing = xp.where(parts >= 1, span / xp.where(parts >= 1, parts, 1.0), spacing)
+    under = under / (over + under) * spacing * size
+    return Grid(size, c, spacing, under, spacing * size - under, xp.stack([further, back]))
 
 
 def extent(table, c, count, log_sum):
     """(lowest, highest) loss of a single step that counts under the tilt."""
     exponent = table.log_mass + c * table.loss
-    weight = jnp.exp(exponent - jax.nn.logsumexp(exponent, -1, keepdims=True)) * count[..., None]
-    small = jnp.exp(log_sum - _NEGLIGIBLE)
-    from_above = jnp.flip(jnp.cumsum(jnp.flip(weight, -1), -1), -1) > small
-    from_below = jnp.cumsum(weight, -1) > small
-    last = jnp.max(jnp.where(from_above, table.edges[..., 1:], -jnp.inf), -1)
-    first = jnp.min(jnp.where(from_below, table.edges[..., :-1], jnp.inf), -1)
-    return jnp.minimum(first, last), last
+    weight = xp.exp(exponent - xp.logsumexp(exponent, -1, keepdims=True)) * count[..., None]
+    small = xp.exp(log_sum - _NEGLIGIBLE)
+    from_above = xp.flip(xp.cumsum(xp.flip(weight, -1), -1), -1) > small
+    from_below = xp.cumsum(weight, -1) > small
+    last = xp.max(xp.where(from_above, table.edges[..., 1:], -xp.inf), -1)
+    first = xp.min(xp.where(from_below, table.edges[..., :-1], xp.inf), -1)
+    return xp.minimum(first, last), last
 
 
 def centre(table, spacing):
     """Where to put a lattice point: so that what lies within one spacing on both sides merges to that very loss."""
-    mass = jnp.exp(table.log_mass)
+    mass = xp.exp(table.log_mass)
     log_null = table.log_mass - table.loss
-    upper_p = jnp.concatenate([jnp.zeros_like(mass[:1]), jnp.cumsum(mass)])
-    upper_q = jnp.concatenate([jnp.zeros_like(mass[:1]), jnp.cumsum(jnp.exp(log_null))])
+    upper_p = xp.concatenate([xp.zeros_like(mass[:1]), xp.cumsum(mass)])
+    upper_q = xp.concatenate([xp.zeros_like(mass[:1]), xp.cumsum(xp.exp(log_null))])
 
     def merged(_, at):
-        ends = jnp.stack([at - spacing, at + spacing])
-        p, q = (jnp.diff(jnp.interp(ends, table.edges, upper))[0] for upper in (upper_p, upper_q))
+        ends = xp.stack([at - spacing, at + spacing])
+        p, q = (xp.diff(xp.interp(ends, table.edges, upper))[0] for upper in (upper_p, upper_q))
         some = (p > 0) & (q > 0)
-        return jnp.clip(jnp.where(some, jnp.log(jnp.where(some, p, 1.0)) - jnp.log(jnp.where(some, q, 1.0)), at), *ends)
+        return xp.clip(xp.where(some, xp.log(xp.where(some, p, 1.0)) - xp.log(xp.where(some, q, 1.0)), at), *ends)
 
-    return jax.lax.fori_loop(0, 8, merged, jnp.min(jnp.where(upper_p[1:] > 0.5, table.loss, table.loss[-1])))
+    return xp.fori_loop(0, 8, merged, xp.min(xp.where(upper_p[1:] > 0.5, table.loss, table.loss[-1])))
 
 
 class Totals(NamedTuple):
@@ -202,57 +206,57 @@ class Totals(NamedTuple):
 
 def lay(grid, totals, reverse, experiment, count, table, atom):
     """Add `count` steps of one mechanism (scalar parameters) to the totals; `atom`: a loss with positive mass, or NaN."""
-    c, spacing, *_ = grid
+    size, c, spacing, *_ = grid
     dtype = spacing.dtype
-    ulp = jnp.finfo(dtype).eps
-    frozen = jax.lax.stop_gradient
-    anchor = jnp.where(jnp.isnan(atom), centre(table, spacing), atom - 1e-6 * spacing)
+    ulp = xp.finfo(dtype).eps
+    frozen = xp.stop_gradient
+    anchor = xp.where(xp.isnan(atom), centre(table, spacing), atom - 1e-6 * spacing)
     _, mean, _ = table.cumulants(c)
-    origin = frozen(anchor + jnp.round((mean - anchor) / spacing) * spacing)
-    first = jnp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
-    points = frozen(origin + (first + jnp.arange(POINTS, dtype=dtype)) * spacing)
+    origin = frozen(anchor + xp.round((mean - anchor) / spacing) * spacing)
+    first = xp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
+    points = frozen(origin + (first + xp.arange(size // _SHARE, dtype=dtype)) * spacing)
     found = lattice.cells(experiment, points, reverse)
     # what the table leaves out counts as infinite: were it on the lattice, a tilt that the table chose might weigh it most
     known = (points[:-1] < table.edges[-1]) & (points[1:] > table.edges[0])
-    above = jnp.where(points[-1] <= table.edges[-1], jnp.maximum(found.above - table.endless, 0.0), 0.0)
-    found = found._replace(log_mass=jnp.where(known, found.log_mass, -jnp.inf), unseen=jnp.where(known, found.unseen, -jnp.inf),
+    above = xp.where(points[-1] <= table.edges[-1], xp.maximum(found.above - table.endless, 0.0), 0.0)
+    found = found._replace(log_mass=xp.where(known, found.log_mass, -xp.inf), unseen=xp.where(known, found.unseen, -xp.inf),
                            above=above)
     up = lattice.upwards(found, spacing)
     down, waste, fallen = frozen(lattice.downwards(found, spacing))
-    value = frozen(jax.nn.logsumexp(up + c * points))
+    value = frozen(xp.logsumexp(up + c * points))
     weight = c * points - value
-    masses = jnp.stack([frozen(jnp.exp(up + weight)), lattice.between(found, spacing, weight), jnp.exp(down + weight)])
-    padded = jnp.zeros((3, SIZE), dtype).at[:, :POINTS].set(masses)
-    phi = jnp.fft.rfft(jnp.roll(padded, first.astype(jnp.int32), 1), axis=1)
+    masses = xp.stack([frozen(xp.exp(up + weight)), lattice.between(found, spacing, weight), xp.exp(down + weight)])
+    padded = xp.pad(masses, ((0, 0), (0, grid.size - masses.shape[1])))
+    phi = xp.fft.rfft(xp.roll(padded, first.astype(xp.int32), 1), axis=1)
     square = phi.real**2 + phi.imag**2
     alive = square > 1e-290
-    log_size = jnp.where(alive, 0.5 * jnp.log(jnp.where(alive, square, 1.0)), -333.0)
-    angle = jnp.arctan2(jnp.where(alive, phi.imag, 0.0), jnp.where(alive, phi.real, 1.0))
+    log_size = xp.where(alive, 0.5 * xp.log(xp.where(alive, square, 1.0)), -333.0)
+    angle = xp.arctan2(xp.where(alive, phi.imag, 0.0), xp.where(alive, phi.real, 1.0))
     # an output of the transform is a sum in log2 N levels; each entry has the rounding of its exponent
-    sizes = jnp.where(masses[UP] > 0, jnp.abs(up), 0.0) + jnp.abs(c * points)
-    entry = frozen(ulp * (8 + jnp.sum(masses[UP] * sizes) + jnp.abs(value)))
-    error = entry + ulp * 4 * math.log2(SIZE)
-    size = frozen(jnp.exp(log_size))
-    unrest = error / (size + error) + ulp * frozen(jnp.abs(log_size) + jnp.abs(angle))
-    heavier = jnp.maximum(c * table.edges[:-1], c * table.edges[1:])
+    sizes = xp.where(masses[UP] > 0, xp.abs(up), 0.0) + xp.abs(c * points)
+    entry = frozen(ulp * (8 + xp.sum(masses[UP] * sizes) + xp.abs(value)))
+    error = entry + ulp * 4 * math.log2(size)
+    modulus = frozen(xp.exp(log_size))
+    unrest = error / (modulus + error) + ulp * frozen(xp.abs(log_size) + xp.abs(angle))
+    heavier = xp.maximum(c * table.edges[:-1], c * table.edges[1:])
     outside = (table.edges[1:] > points[-1]) | (table.edges[:-1] < points[0])
-    tail = jnp.sum(jnp.where(outside, jnp.exp(table.log_mass + heavier - value), 0.0))
+    tail = xp.sum(xp.where(outside, xp.exp(table.log_mass + heavier - value), 0.0))
     # one less delta is a sum over all of a law, of which the upper one has this much too much, the lower one too little
-    rounded = frozen(jnp.sum(jnp.exp(waste + jnp.maximum(weight[1:], weight[:-1]))))
-    tail = jnp.stack([tail + rounded, tail, tail + rounded + frozen(jnp.exp(fallen + weight[0]))])
-    shifted = jnp.stack([jax.nn.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts])
-    shifted = frozen(jnp.max(shifted.reshape(2, 2), 0))
+    rounded = frozen(xp.sum(xp.exp(waste + xp.maximum(weight[1:], weight[:-1]))))
+    tail = xp.stack([tail + rounded, tail, tail + rounded + frozen(xp.exp(fallen + weight[0]))])
+    shifted = xp.stack([xp.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts])
+    shifted = frozen(xp.max(shifted.reshape(2, 2), 0))
     out = table.above + table.below  # upper bounds take both for infinite losses
-    log_finite = jnp.where(out < 1, jnp.log1p(-jnp.minimum(out, 1 - ulp)), -jnp.inf)
-    doubt = entry + 4 * ulp * (1 + jnp.abs(value))
-    log_ending = jnp.log1p(-jnp.minimum(table.endless, 1 - ulp))
-    steps = Totals(log_size, angle, jnp.log(size + error), unrest, shifted, value, origin,
-                   jnp.maximum(jnp.abs(origin), jnp.abs(anchor)), tail, doubt, log_finite, log_ending, table.below)
-    return jax.tree.map(lambda sums, one: sums + jnp.where(count > 0, count * one, 0.0), totals, steps)
+    log_finite = xp.where(out < 1, xp.log1p(-xp.minimum(out, 1 - ulp)), -xp.inf)
+    doubt = entry + 4 * ulp * (1 + xp.abs(value))
+    log_ending = xp.log1p(-xp.minimum(table.endless, 1 - ulp))
+    steps = Totals(log_size, angle, xp.log(modulus + error), unrest, shifted, value, origin,
+                   xp.maximum(xp.abs(origin), xp.abs(anchor)), tail, doubt, log_finite, log_ending, table.below)
+    return jax.tree.map(lambda sums, one: sums + xp.where(count > 0, count * one, 0.0), totals, steps)
 
 
 class Law(NamedTuple):
-    """The tilted laws (laws, SIZE) of the total loss, and what bounds need to know of them.
+    """The tilted laws (laws, size) of the total loss, and what bounds need to know of them.
 
     loss of the entries less eps, the middle; log_scale: K - c eps; noise of each entry (laws,); out: of mass beyond the window
     and come back; blur: rounding of losses; doubt: of the scale; log_infinite, log_endless: log P(L = inf) at most
@@ -276,49 +280,52 @@ class Law(NamedTuple):
 
 def tables_of(steps, reverse):
     """The tables of all steps; nothing of them is differentiated."""
-    steps = jax.lax.stop_gradient(steps)
-    return [jax.lax.map(lambda member: tabulate(member, reverse), step.experiment) for step in steps]
+    steps = xp.stop_gradient(steps)
+    return [xp.each(lambda member: tabulate(member, reverse), step.experiment) for step in steps]
 
 
-def composed(steps, tables, atoms, eps, reverse):
-    """The `Law` of all steps around one eps (scalar). atoms: (lowest, highest) loss with positive mass of each, or NaN."""
+def composed(steps, tables, atoms, eps, reverse, size=SIZE):
+    """The `Law` of all steps around one eps (scalar), of so many points.
+
+    atoms: (lowest, highest) loss with positive mass of each, or NaN."""
     dtype = eps.dtype
-    frozen_steps, eps = jax.lax.stop_gradient((steps, eps))
+    frozen_steps, eps = xp.stop_gradient((steps, eps))
     terms = tuple(Term(table, step.count) for table, step in zip(tables, frozen_steps))
-    spans = [jnp.nan_to_num(high - low) for low, high in atoms]
-    grid = jax.lax.stop_gradient(locate(terms, spans, eps))
-    flat, zero = jnp.zeros((3, SIZE // 2 + 1), dtype), jnp.zeros((), dtype)
-    totals = Totals(flat, flat, flat, flat, jnp.zeros(2, dtype), zero, zero, zero, jnp.zeros(3, dtype), zero, zero, zero, zero)
+    spans = [xp.nan_to_num(high - low) for low, high in atoms]
+    grid = locate(terms, spans, eps, size)
+    grid = Grid(size, *xp.stop_gradient(tuple(grid[1:])))
+    flat, zero = xp.zeros((3, size // 2 + 1), dtype), xp.zeros((), dtype)
+    totals = Totals(flat, flat, flat, flat, xp.zeros(2, dtype), zero, zero, zero, xp.zeros(3, dtype), zero, zero, zero, zero)
     for step, table, (low, _) in zip(steps, tables, atoms):
 
         def add(totals, member):
             return lay(grid, totals, reverse, *member), None
 
-        totals = jax.lax.scan(add, totals, (step.experiment, step.count, table, jax.lax.stop_gradient(low)))[0]
+        totals = xp.scan(add, totals, (step.experiment, step.count, table, xp.stop_gradient(low)))[0]
     return _back(grid, totals, eps)
 
 
 def _back(grid, totals, eps):
     """From the transform of the total to its law."""
-    c, spacing, under, over, shifts = grid
-    ulp = jnp.finfo(eps.dtype).eps
-    modulus = jnp.exp(totals.log_size)
-    nu = jnp.fft.irfft(jax.lax.complex(modulus * jnp.cos(totals.angle), modulus * jnp.sin(totals.angle)), SIZE, axis=1)
-    noise = 2 * jnp.sum(jnp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(SIZE))), 1) / SIZE
-    start = jnp.ceil((eps - under - totals.origin) / spacing)
-    nu = jnp.roll(nu, -jnp.mod(start, SIZE).astype(jnp.int32), 1)
-    loss = totals.origin - eps + (start + jnp.arange(SIZE, dtype=eps.dtype)) * spacing
+    size, c, spacing, under, over, shifts = grid
+    ulp = xp.finfo(eps.dtype).eps
+    modulus = xp.exp(totals.log_size)
+    nu = xp.fft.irfft(xp.make_complex(modulus * xp.cos(totals.angle), modulus * xp.sin(totals.angle)), size, axis=1)
+    noise = 2 * xp.sum(xp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(size))), 1) / size
+    start = xp.ceil((eps - under - totals.origin) / spacing)
+    nu = xp.roll(nu, -xp.mod(start, size).astype(xp.int32), 1)
+    loss = totals.origin - eps + (start + xp.arange(size, dtype=eps.dtype)) * spacing
 
     def beyond(end, distance, weight):
         """Chernoff's bound of the tilted mass beyond eps + distance, times e^-weight."""
         bound = totals.shifted[end] - totals.value - shifts[end] * (eps + distance)
-        return jnp.where(jnp.isnan(bound), 1.0, jnp.exp(jnp.minimum(bound, 0.0) - weight))
+        return xp.where(xp.isnan(bound), 1.0, xp.exp(xp.minimum(bound, 0.0) - weight))
 
-    out = beyond(0, over, jnp.maximum(c, 0.0) * over) + beyond(0, spacing * SIZE, 0.0) + beyond(1, -under, 0.0)
+    out = beyond(0, over, xp.maximum(c, 0.0) * over) + beyond(0, spacing * size, 0.0) + beyond(1, -under, 0.0)
     scale = totals.value - c * eps
-    blur = 4 * ulp * (totals.far + jnp.abs(start * spacing) + jnp.abs(eps)) * (1 + jnp.abs(c))
-    doubt = totals.doubt + ulp * (64 + 2 * jnp.abs(scale))
-    infinite, endless = safe_log(-jnp.expm1(totals.log_finite)), safe_log(-jnp.expm1(totals.log_ending) * (1 - 64 * ulp))
+    blur = 4 * ulp * (totals.far + xp.abs(start * spacing) + xp.abs(eps)) * (1 + xp.abs(c))
+    doubt = totals.doubt + ulp * (64 + 2 * xp.abs(scale))
+    infinite, endless = safe_log(-xp.expm1(totals.log_finite)), safe_log(-xp.expm1(totals.log_ending) * (1 - 64 * ulp))
     return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite, endless, totals.below)
 
 
@@ -327,53 +334,53 @@ def _weights(law, eps):
     loss = law.loss + (law.middle - eps)
     inner = law.c < 0
     above = loss > 0
-    up, down = jnp.where(above, loss, 0.0), jnp.where(above, 0.0, loss)
-    outer = jnp.where(above, jnp.exp(-law.c * up) * -jnp.expm1(-up), 0.0)
-    both = jnp.where(above, jnp.exp(-(1 + law.c) * up), jnp.exp(-law.c * down))
-    return loss, law.log_scale + law.c * (law.middle - eps), inner, jnp.where(inner, both, outer)
+    up, down = xp.where(above, loss, 0.0), xp.where(above, 0.0, loss)
+    outer = xp.where(above, xp.exp(-law.c * up) * -xp.expm1(-up), 0.0)
+    both = xp.where(above, xp.exp(-(1 + law.c) * up), xp.exp(-law.c * down))
+    return loss, law.log_scale + law.c * (law.middle - eps), inner, xp.where(inner, both, outer)
 
 
 def _log_sum(terms):
     """log of a sum of estimates, a few of which may be negative."""
-    return safe_log(jnp.maximum(jnp.sum(terms), 0.0))
+    return safe_log(xp.maximum(xp.sum(terms), 0.0))
 
 
 def log_delta(law, eps):
     """The estimate of log delta at an eps near the middle."""
     _, scale, inner, weight = _weights(law, eps)
     value = _log_sum(law.nu[BETWEEN] * weight) + scale
-    outer = jnp.minimum(jnp.logaddexp(value, law.log_infinite), 0.0)
-    return jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, value, -1.0), -1e-300)), outer)
+    outer = xp.minimum(xp.logaddexp(value, law.log_infinite), 0.0)
+    return xp.where(inner, log1mexp(xp.minimum(xp.where(inner, value, -1.0), -1e-300)), outer)
 
 
 def bracket(law):
     """Certified (lower, upper) of log delta at the middle."""
     loss, scale, inner, weight = _weights(law, law.middle)
-    value = jnp.maximum(jnp.sum(law.nu * weight, 1), 0.0)
-    slope = jnp.sum(jnp.abs(law.nu) * jnp.where(loss > 0, jnp.exp(-law.c * jnp.maximum(loss, 0.0)), weight), 1)
-    error = law.noise * jnp.sum(weight) + law.out + law.blur * slope
-    low = safe_log(jnp.maximum(value - error, 0.0)) + scale - law.doubt
+    value = xp.maximum(xp.sum(law.nu * weight, 1), 0.0)
+    slope = xp.sum(xp.abs(law.nu) * xp.where(loss > 0, xp.exp(-law.c * xp.maximum(loss, 0.0)), weight), 1)
+    error = law.noise * xp.sum(weight) + law.out + law.blur * slope
+    low = safe_log(xp.maximum(value - error, 0.0)) + scale - law.doubt
     high = safe_log(value + error) + scale + law.doubt
     # of one less delta an upper law is the lower bound
-    most = jnp.logaddexp(high[DOWN], safe_log(law.below))
-    rest_high, rest_low = (log1mexp(jnp.minimum(jnp.where(inner, end, -1.0), 0.0)) for end in (low[UP], most))
-    lower, upper = padded(jnp.where(inner, rest_low, jnp.logaddexp(low[DOWN], law.log_endless)),
-                          jnp.where(inner, rest_high, jnp.logaddexp(high[UP], law.log_infinite)))
+    most = xp.logaddexp(high[DOWN], safe_log(law.below))
+    rest_high, rest_low = (log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (low[UP], most))
+    lower, upper = padded(xp.where(inner, rest_low, xp.logaddexp(low[DOWN], law.log_endless)),
+                          xp.where(inner, rest_high, xp.logaddexp(high[UP], law.log_infinite)))
     # whatever could not be computed bounds nothing
-    return jnp.where(jnp.isnan(lower), -jnp.inf, jnp.minimum(lower, 0.0)), jnp.where(jnp.isnan(upper), 0.0, upper)
+    return xp.where(xp.isnan(lower), -xp.inf, xp.minimum(lower, 0.0)), xp.where(xp.isnan(upper), 0.0, upper)
 
 
 def touch(law, eps):
     """(log alpha, log power, log beta) of rejecting above eps; masses within half a spacing of it are shared out."""
     loss, scale, inner, _ = _weights(law, eps)
     nu, c = law.nu[BETWEEN], law.c
-    ramp = jnp.clip(loss / law.spacing + 0.5, 0.0, 1.0)
-    near = jnp.maximum(loss, -law.spacing)
-    alpha = _log_sum(nu * ramp * jnp.exp(-(1 + c) * near)) + scale - eps
-    power = _log_sum(nu * ramp * jnp.exp(-jnp.maximum(c, 0.0) * near)) + scale
-    beta = _log_sum(nu * (1 - ramp) * jnp.exp(-jnp.minimum(c, 0.0) * jnp.minimum(loss, law.spacing))) + scale
-    power = jnp.minimum(jnp.logaddexp(power, law.log_infinite), 0.0)
-    beta = jnp.minimum(beta, 0.0)
-    log_power = jnp.where(inner, log1mexp(jnp.minimum(jnp.where(inner, beta, -1.0), -1e-300)), power)
-    log_beta = jnp.where(inner, beta, log1mexp(jnp.minimum(jnp.where(inner, -1.0, power), -1e-300)))
-    return jnp.minimum(alpha, 0.0), log_power, log_beta
+    ramp = xp.clip(loss / law.spacing + 0.5, 0.0, 1.0)
+    near = xp.maximum(loss, -law.spacing)
+    alpha = _log_sum(nu * ramp * xp.exp(-(1 + c) * near)) + scale - eps
+    power = _log_sum(nu * ramp * xp.exp(-xp.maximum(c, 0.0) * near)) + scale
+    beta = _log_sum(nu * (1 - ramp) * xp.exp(-xp.minimum(c, 0.0) * xp.minimum(loss, law.spacing))) + scale
+    power = xp.minimum(xp.logaddexp(power, law.log_infinite), 0.0)
+    beta = xp.minimum(beta, 0.0)
+    log_power = xp.where(inner, log1mexp(xp.minimum(xp.where(inner, beta, -1.0), -1e-300)), power)
+    log_beta = xp.where(inner, beta, log1mexp(xp.minimum(xp.where(inner, -1.0, power), -1e-300)))
+    return xp.minimum(alpha, 0.0), log_power, log_beta

@@ -16,8 +16,9 @@ from functools import wraps
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv.accounting.line import DELTA, Kind, Term, along, at_smallest, on_axis, over_steps, tilted
 from jaxpriv.accounting.transforms import BLOCK, UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
@@ -25,18 +26,23 @@ from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _BLOCKS = 4096
+_LOOK = 64  # blocks after which it shows whether the frequencies will end
 _TOGETHER = 4096  # entries at a time on an accelerator
+_SIDE_BY_SIDE = 64  # by NumPy
 
 
 def entrywise(function):
     """A function of (terms, eps, kind) with scalar eps, on arrays of any shape and under vmap.
 
-    On a processor one entry after the other: its cache holds the nodes of one, and each ends its loops on its own.
+    On a processor one entry after the other, or by NumPy a few side by side: its cache holds the nodes of these, and each
+    ends its loops on its own.
     """
 
     def on_arrays(terms, eps, kind):
+        if not xp.any_jax(terms, eps, kind):
+            return _in_blocks(function, terms, eps, kind)
         axes = (None if not hasattr(kind.pole, "dtype") else 0), (None if not hasattr(kind.double, "dtype") else 0)
-        kind = Kind(*(value if axis is None else jnp.broadcast_to(value, eps.shape) for value, axis in zip(kind, axes)))
+        kind = Kind(*(value if axis is None else xp.broadcast_to(value, eps.shape) for value, axis in zip(kind, axes)))
         varying = [value for value, axis in zip(kind, axes) if axis == 0]
 
         def one(terms, eps, *varying):
@@ -54,6 +60,21 @@ def entrywise(function):
     return wraps(function)(on_arrays)
 
 
+def _in_blocks(function, terms, eps, kind):
+    """The function of blocks of entries, by NumPy."""
+    kind = Kind(*(np.broadcast_to(value, eps.shape).ravel() if np.ndim(value) else value for value in kind))
+    flat = jax.tree.map(lambda leaf: leaf.reshape((eps.size, *leaf.shape[eps.ndim :])), (terms, eps))
+    found = []
+    if eps.size > 1 and all((leaf == leaf[:1]).all() for leaf in (*jax.tree.leaves(flat), *kind) if np.ndim(leaf)):
+        one = function(*jax.tree.map(lambda leaf: leaf[0], flat), Kind(*(np.ravel(value)[0] for value in kind)))
+        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, eps.shape + np.shape(leaf)).copy(), one)
+    for start in range(0, eps.size, _SIDE_BY_SIDE):
+        some = slice(start, start + _SIDE_BY_SIDE)
+        own, values = jax.tree.map(lambda leaf, some=some: leaf[some], flat)
+        found.append(function(own, values, Kind(*(value[some] if np.ndim(value) else value for value in kind))))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves).reshape(eps.shape + leaves[0].shape[1:]), *found)
+
+
 def _in_turn(function):
     """The function, to which vmap is a loop. (`jax.custom_batching.sequential_vmap` fails where only tangents are mapped.)"""
     in_turn = jax.custom_batching.custom_vmap(function)
@@ -65,7 +86,7 @@ def _in_turn(function):
             return found, jax.tree.map(lambda _: False, found)
 
         def spread(leaf, own):
-            return leaf if own else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf)))
+            return leaf if own else xp.broadcast_to(leaf, (axis_size, *xp.shape(leaf)))
 
         found = jax.lax.map(lambda entry: in_turn(*entry), jax.tree.map(spread, arguments, tuple(mapped)))
         return found, jax.tree.map(lambda _: True, found)
@@ -76,14 +97,15 @@ def _in_turn(function):
 class Sums(NamedTuple):
     """What the frequencies add up to, relative to the integrand at y = 0.
 
-    value; slope: the integrand times t - pole; size: of moduli times their relative rounding errors in ulp; rest: the
-    largest modulus in the last block; reach: the frequency reached.
+    value; slope: the integrand times t - pole; size: of moduli times their relative rounding errors in ulp; rest, alive: the
+    largest modulus in the last block, with the kernel and without; reach: the frequency reached.
     """
 
     value: jax.Array
     slope: jax.Array
     size: jax.Array
     rest: jax.Array
+    alive: jax.Array
     reach: jax.Array
 
 
@@ -94,7 +116,7 @@ def _kernel(kind, a, y):
     b = 1 + a
     other = b / (b * b + y * y)
     both = b * re * other + im * y * other, b * im * other - re * y * other
-    return jnp.where(kind.double, both[0], re), jnp.where(kind.double, both[1], im)
+    return xp.where(kind.double, both[0], re), xp.where(kind.double, both[1], im)
 
 
 def _frequencies(terms, eps, kind, line, tilts, visit, start, stop, blocks):
@@ -104,9 +126,10 @@ def _frequencies(terms, eps, kind, line, tilts, visit, start, stop, blocks):
     at y = 0, as (re, im). Returns (state, Sums).
     """
     a = line.side * line.d
+    doubt, reach = over_steps(terms, [tilt.doubt() for tilt in tilts]), xp.abs(on_axis(kind, line.side, line.d)) + 1
     lines = [tilt.line(line.spacing[..., None]) for tilt in tilts]
-    zero = jnp.zeros_like(eps)
-    steps = jnp.arange(BLOCK, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
+    zero = xp.zeros_like(eps)
+    steps = xp.arange(BLOCK, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
 
     def block(carry):
         index, walks, sums, apart, state = carry
@@ -116,87 +139,92 @@ def _frequencies(terms, eps, kind, line, tilts, visit, start, stop, blocks):
         angle = angle - eps * y
         # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this frequency and at those whose
         # turns it is made of, and as many roundings as the brackets have been carried on from one block to the next
-        apart = tuple(jnp.maximum(far, jnp.max(_apart(ratio), 0)) for far, ratio in zip(apart, ratios))
+        apart = tuple(xp.maximum(far, xp.max(_apart(ratio), 0)) for far, ratio in zip(apart, ratios))
         unrest = over_steps(terms, map(_unrest, apart, ratios))
         kr, ki = _kernel(kind, a, y)
-        size = jnp.exp(log_size)
-        cos, sin = size * jnp.cos(angle), size * jnp.sin(angle)
+        size = xp.exp(log_size)
+        cos, sin = size * xp.cos(angle), size * xp.sin(angle)
         re, im = cos * kr - sin * ki, cos * ki + sin * kr
-        modulus = size * jnp.sqrt(kr * kr + ki * ki)
-        ulps = 16 + (32 + 2 * index) * unrest + 2 * jnp.abs(angle) + 2 * jnp.abs(eps * y)
-        value, slope, rounding = (jnp.sum(part, 0) for part in (re, re * a - im * y, modulus * ulps))
-        sums = Sums(sums.value + value, sums.slope + slope, sums.size + rounding, jnp.max(modulus, 0), y[-1] + 0.5 * line.spacing)
+        modulus = size * xp.sqrt(kr * kr + ki * ki)
+        ulps = 16 + (32 + 2 * index) * unrest + 2 * xp.abs(angle) + 2 * xp.abs(eps * y) + doubt * (reach + y)
+        value, slope, rounding = (xp.sum(part, 0) for part in (re, re * a - im * y, modulus * ulps))
+        sums = Sums(sums.value + value, sums.slope + slope, sums.size + rounding, xp.max(modulus, 0), xp.max(size, 0),
+                    y[-1] + 0.5 * line.spacing)
         return index + 1, walks, sums, apart, visit(state, (re, im), ratios)
 
     def goes_on(carry):
         index, _, sums, _, _ = carry
-        unfinished = (sums.rest > 1e-17 * jnp.abs(sums.value)) | (sums.reach < stop)
-        return (index < blocks) & jnp.any(unfinished)
+        unfinished = (sums.rest > 1e-17 * xp.abs(sums.value)) | (sums.reach < stop)
+        # what falls as slowly as this, though it were as fast as a normal law's, would not be done in the end
+        hopeless = (index >= _LOOK) & (xp.log(sums.alive) * (blocks / index) ** 2 > -18.0)
+        return (index < blocks) & xp.any(unfinished & ~hopeless)
 
-    sums = Sums(zero, zero, zero, zero + jnp.inf, zero)
-    apart = tuple(jnp.zeros_like(term.count) for term in terms)
-    carry = (jnp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, apart, start)
-    _, _, sums, _, state = jax.lax.while_loop(goes_on, block, carry)
+    sums = Sums(zero, zero, zero, zero + xp.inf, zero + 1, zero)
+    apart = tuple(xp.zeros_like(term.count) for term in terms)
+    carry = (xp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, apart, start)
+    _, _, sums, _, state = xp.while_loop(goes_on, block, carry)
     return state, sums
 
 
 def _apart(ratio):
     """(2 Re(1 - phi))^1/2 from log phi."""
     log_size, angle = ratio
-    return jnp.sqrt(2 * (-jnp.expm1(jnp.minimum(log_size, 0.0)) + 2 * jnp.sin(angle / 2) ** 2))
+    return xp.sqrt(2 * (-xp.expm1(xp.minimum(log_size, 0.0)) + 2 * xp.sin(angle / 2) ** 2))
 
 
 def _unrest(apart, ratio):
     """What an error of `apart` in phi is in log phi, and |log phi|, whose own rounding it has."""
     log_size, _ = ratio
-    return apart * jnp.exp(-jnp.maximum(log_size, -40.0)) + jnp.minimum(jnp.abs(log_size), 50.0)
+    return apart * xp.exp(-xp.maximum(log_size, -40.0)) + xp.minimum(xp.abs(log_size), 50.0)
 
 
 class Logs(NamedTuple):
-    """log of an integral's result and of one less it; slope: d log result/d eps."""
+    """log of an integral's result and of one less it; slope: d log result/d eps; followed: to where it is negligible?"""
 
     result: jax.Array
     rest: jax.Array
     slope: jax.Array
+    followed: jax.Array
 
 
 @entrywise
 def invert(terms, eps, kind):
     """The `Logs` of one integral."""
     line, tilts, height = along(terms, eps, kind)
-    _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), jnp.zeros_like(eps), _BLOCKS)
-    rare, slope = jax.jvp(lambda e: _rare(terms, e, kind), (eps,), (jnp.ones_like(eps),))
-    result, rest, seldom = _logs(line, height, sums, rare)
-    share = jnp.where(line.side > 0, 1.0, -jnp.exp(rest - result))  # of a relative change of what was integrated
-    return Logs(result, rest, jnp.where(seldom, slope, -share * sums.slope / sums.value))
+    _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), xp.zeros_like(eps), _BLOCKS)
+    rare, slope = xp.derivative(lambda e: _rare(terms, e, kind), eps)
+    result, rest, seldom, followed = _logs(line, height, sums, rare)
+    share = xp.where(line.side > 0, 1.0, -xp.exp(rest - result))  # of a relative change of what was integrated
+    return Logs(result, rest, xp.where(seldom, slope, -share * sums.slope / sums.value), followed)
 
 
 def _logs(line, height, sums, rare):
-    """(log result, log of one less it, was `rare` taken?)
+    """(log result, log of one less it, was `rare` taken?, were the frequencies followed to their end?)
 
     Where the frequencies that were left out may be more than 1% it is the saddle-point approximation, and next to the pole
     on the right, where that is no good if hardly a step tells anything, `rare`.
     """
-    error = jnp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
+    error = xp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
     good = (sums.value > 0) & (error < 1e-2)
     seldom = ~good & (line.side > 0) & (rare > 0.5 * UNKNOWN)
-    log_value = height + jnp.log(jnp.where(good, sums.value, 1.0) * line.spacing / math.pi)
-    value = jnp.minimum(jnp.where(good, log_value, jnp.where(seldom, rare, line.estimate)), 0.0)
+    log_value = height + xp.log(xp.where(good, sums.value, 1.0) * line.spacing / math.pi)
+    value = xp.minimum(xp.where(good, log_value, xp.where(seldom, rare, line.estimate)), 0.0)
     other = log1mexp(value)
-    return jnp.where(line.side > 0, value, other), jnp.where(line.side > 0, other, value), seldom
+    return xp.where(line.side > 0, value, other), xp.where(line.side > 0, other, value), seldom, good
 
 
 def _rare(terms, eps, kind):
     """log of the sum over the steps of what one of them alone gives, as if no two ever told anything."""
     parts = []
+    kind = Kind(*(value[..., None] if np.ndim(value) else value for value in kind))
     for term in terms:
         some = term.count > 0
-        once = jnp.log(jnp.where(some, term.count, 1.0)) + term.transform.once(eps[..., None], kind)
-        parts.append(jnp.where(some, once, UNKNOWN))
-    return jax.nn.logsumexp(jnp.concatenate(parts, -1), -1)
+        once = xp.log(xp.where(some, term.count, 1.0)) + term.transform.once(eps[..., None], kind)
+        parts.append(xp.where(some, once, UNKNOWN))
+    return xp.logsumexp(xp.concatenate(parts, -1), -1)
 
 
-@jax.custom_jvp
+@xp.custom_jvp
 def log_result(terms, eps, kind):
     """(log result, log of one less the result) of an integral, differentiable in every parameter, count and eps."""
     logs = invert(terms, eps, kind)
@@ -211,15 +239,15 @@ def _log_result_jvp(primals, tangents):
     changes = jax.tree.map(_dot, by_terms, tangents[0])
     change = sum(jax.tree.leaves(changes), by_eps * tangents[1])
     _, rare = jax.jvp(lambda t, e: _rare(t, e, kind), (terms, eps), (tangents[0], tangents[1]))
-    change = jnp.where(seldom, rare, change)
+    change = xp.where(seldom, rare, change)
     # `change` is that of the log of the side that was integrated
-    odds = jnp.exp(jnp.where(side > 0, result - rest, rest - result))
-    other = -jnp.where(jnp.isfinite(odds), odds, 0.0) * change
-    return (result, rest), (jnp.where(side > 0, change, other), jnp.where(side > 0, other, change))
+    odds = xp.exp(xp.where(side > 0, result - rest, rest - result))
+    other = -xp.where(xp.isfinite(odds), odds, 0.0) * change
+    return (result, rest), (xp.where(side > 0, change, other), xp.where(side > 0, other, change))
 
 
 def _dot(gradient, tangent):
-    return 0.0 if tangent.dtype == jax.dtypes.float0 else jnp.sum(gradient * tangent, -1)
+    return 0.0 if tangent.dtype == jax.dtypes.float0 else xp.sum(gradient * tangent, -1)
 
 
 @entrywise
@@ -229,7 +257,7 @@ def _gradient(terms, eps, kind):
     c = on_axis(kind, line.side, line.d)[..., None]
     spacing = line.spacing[..., None]
     leaves = [(i, k) for i, term in enumerate(terms) for k, leaf in enumerate(jax.tree.leaves(term.transform))
-              if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+              if xp.issubdtype(leaf.dtype, xp.inexact)]
 
     def moved(i, k):
         """A transform as a function of its k-th array, and that array; all other arrays stand still."""
@@ -238,7 +266,7 @@ def _gradient(terms, eps, kind):
 
     at_zero, paths, walks = [], [], []
     for rebuild, leaf in (moved(*at) for at in leaves):
-        ones = (jnp.ones_like(leaf),)
+        ones = (xp.ones_like(leaf),)
 
         def at(value, rebuild=rebuild):
             tilt = rebuild(value).tilted(c)
@@ -256,13 +284,13 @@ def _gradient(terms, eps, kind):
         for path, walk, total in zip(paths, walks, sums):
             (walk, _), (d_walk, change) = jax.jvp(lambda p, w: p.advance(w), (path[0], walk[0]), (path[1], walk[1]))
             new_walks.append((walk, d_walk))
-            new_sums.append(total + jnp.sum(re * change[0] - im * change[1], 0))
-        counts = [total + jnp.sum(re * ratio[0] - im * ratio[1], 0) for total, ratio in zip(counts, ratios)]
+            new_sums.append(total + xp.sum(re * change[0] - im * change[1], 0))
+        counts = [total + xp.sum(re * ratio[0] - im * ratio[1], 0) for total, ratio in zip(counts, ratios)]
         return new_walks, new_sums, counts
 
-    start = walks, [jnp.zeros_like(z) for z in at_zero], [jnp.zeros_like(term.count) for term in terms]
-    (_, changes, counts), sums = _frequencies(terms, eps, kind, line, tilts, visit, start, jnp.zeros_like(eps), _BLOCKS)
-    result, rest, seldom = _logs(line, height, sums, _rare(terms, eps, kind))
+    start = walks, [xp.zeros_like(z) for z in at_zero], [xp.zeros_like(term.count) for term in terms]
+    (_, changes, counts), sums = _frequencies(terms, eps, kind, line, tilts, visit, start, xp.zeros_like(eps), _BLOCKS)
+    result, rest, seldom, _ = _logs(line, height, sums, _rare(terms, eps, kind))
     value = sums.value[..., None]
     by_leaf = {at: terms[at[0]].count * (zero + change / value) for at, zero, change in zip(leaves, at_zero, changes)}
     by_terms = []
@@ -295,7 +323,7 @@ def bracket(terms, eps):
 def _bracket(terms, eps, kind):
     line, tilts, height = along(terms, eps, kind)
     d, inner = line.d, line.side < 0
-    away = jnp.where(inner, 1 - d, 1 + d)
+    away = xp.where(inner, 1 - d, 1 + d)
     decays = [(tilt.log_decay, tilt.decay()) for tilt in tilts]
 
     def log_decay(y):
@@ -305,40 +333,40 @@ def _bracket(terms, eps, kind):
     stop = _where_decayed(log_decay, d, line)
     _, sums = _frequencies(terms, eps, kind, line, tilts, lambda *_: (), (), stop, 4 * _BLOCKS)
     scale = line.spacing / math.pi
-    log_value = height + jnp.log(jnp.maximum(sums.value * scale, 1e-300))
+    log_value = height + xp.log(xp.maximum(sums.value * scale, 1e-300))
 
     width = 2 * math.pi / line.spacing
-    near = jnp.exp(-d * width - log_value) / -jnp.expm1(-d * width)
+    near = xp.exp(-d * width - log_value) / -xp.expm1(-d * width)
     # the best candidate of few nodes, bounded by all of them and by their rule's error
     best = at_smallest(line.beyond - (line.further - d) * width, line.further)
     far = tilted(terms, on_axis(kind, line.side, best))
     beyond = over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far]) - line.side * eps * best
     step = (best - d) * width
-    aliasing = near + jnp.exp(beyond - step - log_value) / -jnp.expm1(-step)
+    aliasing = near + xp.exp(beyond - step - log_value) / -xp.expm1(-step)
     # the integral of |kernel| over y > Y is at most d away/Y of its value at 0
-    truncation = jnp.exp(log_decay(sums.reach)) * d * away / (sums.reach * math.pi * scale * sums.value)
+    truncation = xp.exp(log_decay(sums.reach)) * d * away / (sums.reach * math.pi * scale * sums.value)
     error = 2 * over_steps(terms, [tilt.line_error() for tilt in tilts])
     # the integral of |kernel| over all y is at most pi max(d, 1)
-    quadrature = error * jnp.maximum(jnp.maximum(d, away), 1.0) / (scale * sums.value)
+    quadrature = error * xp.maximum(xp.maximum(d, away), 1.0) / (scale * sums.value)
     values = [tilt.value for tilt in tilts]
-    total, steps = over_steps(terms, values), over_steps(terms, [jnp.sqrt(2 * jnp.abs(value)) for value in values])
+    total, steps = over_steps(terms, values), over_steps(terms, [xp.sqrt(2 * xp.abs(value)) for value in values])
     c = on_axis(kind, line.side, d)
-    ulps = sums.size / jnp.abs(sums.value) + 16 * (1 + jnp.abs(total) + jnp.abs(eps * c) + steps + jnp.abs(height))
-    rounding = jnp.finfo(eps.dtype).eps * ulps
+    ulps = sums.size / xp.abs(sums.value) + 16 * (1 + xp.abs(total) + xp.abs(eps * c) + steps + xp.abs(height))
+    rounding = xp.finfo(eps.dtype).eps * ulps
     relative = aliasing + truncation + quadrature + rounding
-    relative = jnp.where(jnp.isnan(relative) | ~(sums.value > 0), jnp.inf, relative)
+    relative = xp.where(xp.isnan(relative) | ~(sums.value > 0), xp.inf, relative)
 
-    log_high = jnp.where(relative < jnp.inf, log_value + jnp.log1p(relative), jnp.inf)
-    log_low = jnp.where(relative < 1, log_value + jnp.log1p(-jnp.minimum(relative, 1.0)), -jnp.inf)
+    log_high = xp.where(relative < xp.inf, log_value + xp.log1p(relative), xp.inf)
+    log_low = xp.where(relative < 1, log_value + xp.log1p(-xp.minimum(relative, 1.0)), -xp.inf)
     # whatever happened above, Chernoff's bound holds: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c)
-    chernoff = jnp.where(inner, 0.0, total + jnp.log1p(error) - eps * d + d * jnp.log(d) - (1 + d) * jnp.log1p(d))
-    chernoff = chernoff + 64 * jnp.finfo(eps.dtype).eps * (1 + jnp.abs(total) + eps * d + jnp.abs(chernoff))
-    chernoff = jnp.where(jnp.isnan(chernoff), 0.0, jnp.minimum(chernoff, 0.0))
-    rest_high, rest_low = (log1mexp(jnp.minimum(jnp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high))
-    lower, upper = padded(jnp.where(inner, rest_low, jnp.minimum(log_low, 0.0)),
-                          jnp.where(inner, rest_high, jnp.minimum(log_high, chernoff)))
+    chernoff = xp.where(inner, 0.0, total + xp.log1p(error) - eps * d + d * xp.log(d) - (1 + d) * xp.log1p(d))
+    chernoff = chernoff + 64 * xp.finfo(eps.dtype).eps * (1 + xp.abs(total) + eps * d + xp.abs(chernoff))
+    chernoff = xp.where(xp.isnan(chernoff), 0.0, xp.minimum(chernoff, 0.0))
+    rest_high, rest_low = (log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high))
+    lower, upper = padded(xp.where(inner, rest_low, xp.minimum(log_low, 0.0)),
+                          xp.where(inner, rest_high, xp.minimum(log_high, chernoff)))
     # the integral is delta, or one less it
-    rate = sums.slope / sums.value * jnp.where(inner, -jnp.expm1(-upper), 1.0)
+    rate = sums.slope / sums.value * xp.where(inner, -xp.expm1(-upper), 1.0)
     return Bracket(lower, upper, rate, aliasing, truncation, quadrature, rounding)
 
 
@@ -346,7 +374,7 @@ def _where_decayed(log_decay, d, line):
     """The frequency beyond which all that is left out is negligible, by a search on a logarithmic scale."""
 
     def excess(log_y):
-        return log_y - log_decay(jnp.exp(log_y)) - jnp.log(d) - 30.0, jnp.zeros_like(log_y)
+        return log_y - log_decay(xp.exp(log_y)) - xp.log(d) - 30.0, xp.zeros_like(log_y)
 
-    start = jnp.log(line.spacing)
-    return jnp.exp(newton_in_bracket(excess, start, start + 20.0, iterations=24))
+    start = xp.log(line.spacing)
+    return xp.exp(newton_in_bracket(excess, start, start + 20.0, iterations=24))

@@ -24,8 +24,8 @@ terms of the shift E by h, (E-1)(E-e^-h) keeps P and Q and adds the variance 2 h
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.pair import safe_log
 
@@ -58,13 +58,13 @@ def between_points(points, test, finite):
     log_p, error_p, unseen_p = _difference(test.log_power, test.log_beta, finite)
     log_q, error_q, unseen_q = _difference(test.log_alpha, test.log_specificity, finite)
     width = points[1:] - points[:-1]
-    some = jnp.isfinite(log_p) & jnp.isfinite(log_q)
-    rise = jnp.where(some, jnp.where(some, log_p, 0.0) - jnp.where(some, log_q, 0.0) - points[:-1], 0.0)
+    some = xp.isfinite(log_p) & xp.isfinite(log_q)
+    rise = xp.where(some, xp.where(some, log_p, 0.0) - xp.where(some, log_q, 0.0) - points[:-1], 0.0)
     # without mass under the null the loss is infinite: what can be said of a cell's loss is then its upper end
-    rise = jnp.where(some, rise, jnp.where(jnp.isfinite(log_p), width, 0.0))
-    doubt = jnp.where(unseen_q > -jnp.inf, jnp.inf, error_p + error_q)
-    return Cells(log_p, jnp.clip(rise, 0.0, width), error_p, unseen_p, doubt,
-                 jnp.exp(test.log_beta[0]), jnp.exp(test.log_power[-1]))
+    rise = xp.where(some, rise, xp.where(xp.isfinite(log_p), width, 0.0))
+    doubt = xp.where(unseen_q > -xp.inf, xp.inf, error_p + error_q)
+    return Cells(log_p, xp.clip(rise, 0.0, width), error_p, unseen_p, doubt,
+                 xp.exp(test.log_beta[0]), xp.exp(test.log_power[-1]))
 
 
 def touch(experiment, points, reverse):
@@ -72,54 +72,54 @@ def touch(experiment, points, reverse):
 
     No loss with positive mass may be among the points, for which of the two tests has it then differs.
     """
-    wide = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], experiment).aligned(points.shape, points.dtype)
-    test = wide.touch(jnp.where(reverse, -jnp.flip(points), points), False)
-    return jax.tree.map(lambda own, other: jnp.where(reverse, jnp.flip(other), own), test, test.exchanged())
+    wide = jax.tree.map(lambda leaf: xp.asarray(leaf)[None], experiment).aligned(points.shape, points.dtype)
+    test = wide.touch(xp.where(reverse, -xp.flip(points), points), False)
+    return jax.tree.map(lambda own, other: xp.where(reverse, xp.flip(other), own), test, test.exchanged())
 
 
 def _difference(log_up, log_down, finite):
     """Of the mass between successive points, from the smaller of both tails: log, relative error, log of what is unseen."""
     up = (log_up < log_down)[:-1]
-    first = jnp.where(up, log_up[:-1], log_down[1:])
-    second = jnp.where(up, log_up[1:], log_down[:-1])
-    some, any_tail = second < first, first > -jnp.inf
-    start = jnp.where(any_tail, first, 0.0)
-    last = some & jnp.isfinite(second)
-    gap = jnp.where(last, jnp.where(last, second, 0.0) - start, -800.0)
-    log_mass = jnp.where(some, start + log1mexp(gap), -jnp.inf)
-    ulps = 2 * _ULPS * jnp.finfo(log_up.dtype).eps * (1 - start)
-    error = ulps / jnp.where(some, -jnp.expm1(gap), 1.0)
-    unseen = jnp.where(some | ~any_tail | finite & (first == second), -jnp.inf, start + jnp.log(ulps))
-    return log_mass, jax.lax.stop_gradient(error), jax.lax.stop_gradient(unseen)
+    first = xp.where(up, log_up[:-1], log_down[1:])
+    second = xp.where(up, log_up[1:], log_down[:-1])
+    some, any_tail = second < first, first > -xp.inf
+    start = xp.where(any_tail, first, 0.0)
+    last = some & xp.isfinite(second)
+    gap = xp.where(last, xp.where(last, second, 0.0) - start, -800.0)
+    log_mass = xp.where(some, start + log1mexp(gap), -xp.inf)
+    ulps = 2 * _ULPS * xp.finfo(log_up.dtype).eps * (1 - start)
+    error = ulps / xp.where(some, -xp.expm1(gap), 1.0)
+    unseen = xp.where(some | ~any_tail | finite & (first == second), -xp.inf, start + xp.log(ulps))
+    return log_mass, xp.stop_gradient(error), xp.stop_gradient(unseen)
 
 
 def upwards(found, spacing):
     """log masses of an upper bound at the points, of what lies between the first and the last."""
-    share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
-    share = jnp.minimum(share + found.doubt / -jnp.expm1(-spacing), 1.0)
-    mass = found.log_mass + jnp.log1p(found.error)
-    return _at_points(mass + safe_log(jnp.maximum(1 - share, 0.0)), jnp.logaddexp(mass + safe_log(share), found.unseen))
+    share = xp.expm1(-found.rise) / xp.expm1(-spacing)
+    share = xp.minimum(share + found.doubt / -xp.expm1(-spacing), 1.0)
+    mass = found.log_mass + xp.log1p(found.error)
+    return _at_points(mass + safe_log(xp.maximum(1 - share, 0.0)), xp.logaddexp(mass + safe_log(share), found.unseen))
 
 
 def downwards(found, spacing):
     """(log masses of a lower bound at the points, log of what each cell lost to rounding, log of what fell below them)."""
-    mass = found.log_mass + jnp.log1p(-jnp.minimum(found.error, 1 - 1e-16))
-    log_excess, log_deficit = safe_log(-jnp.expm1(-found.rise)), safe_log(jnp.expm1(spacing - found.rise))
+    mass = found.log_mass + xp.log1p(-xp.minimum(found.error, 1 - 1e-16))
+    log_excess, log_deficit = safe_log(-xp.expm1(-found.rise)), safe_log(xp.expm1(spacing - found.rise))
     # half the logarithm of B_j+1/A_j, at the points between two cells
     lean = 0.5 * (mass[1:] + log_excess[1:] - mass[:-1] - log_deficit[:-1])
-    joins = jnp.isfinite(lean) & (jnp.maximum(found.doubt[1:], found.doubt[:-1]) < 0.1)
-    lean = jnp.where(joins, jnp.clip(lean, -300.0, 300.0), 0.0)
+    joins = xp.isfinite(lean) & (xp.maximum(found.doubt[1:], found.doubt[:-1]) < 0.1)
+    lean = xp.where(joins, xp.clip(lean, -300.0, 300.0), 0.0)
     up, down = _shares(lean, joins)
-    none = jnp.zeros_like(mass[:1])
+    none = xp.zeros_like(mass[:1])
     # a little less, and that little falls, for rounding may have flattered a cell's loss
-    slack = jnp.minimum(found.doubt / -jnp.expm1(-spacing), 1.0)
-    risen = jnp.concatenate([up, none]) * (1 - slack)
-    fallen = jnp.concatenate([none, down]) * slack
-    stays = jnp.maximum(1 - risen - fallen, 0.0) * (1 - 4 * jnp.finfo(spacing.dtype).eps)
+    slack = xp.minimum(found.doubt / -xp.expm1(-spacing), 1.0)
+    risen = xp.concatenate([up, none]) * (1 - slack)
+    fallen = xp.concatenate([none, down]) * slack
+    stays = xp.maximum(1 - risen - fallen, 0.0) * (1 - 4 * xp.finfo(spacing.dtype).eps)
     low = _at_points(mass + safe_log(stays), mass + safe_log(risen))
-    low = low.at[-1].set(jnp.logaddexp(low[-1], safe_log(found.above)))
-    low = jnp.logaddexp(low, jnp.concatenate([mass[1:] + safe_log(fallen[1:]), jnp.full((2,), -jnp.inf, mass.dtype)]))
-    lost = jnp.logaddexp(found.log_mass + jnp.log(2 * found.error + 1e-15), found.unseen)
+    low = xp.concatenate([low[:-1], xp.logaddexp(low[-1], safe_log(found.above))[None]])
+    low = xp.logaddexp(low, xp.concatenate([mass[1:] + safe_log(fallen[1:]), xp.full((2,), -xp.inf, mass.dtype)]))
+    lost = xp.logaddexp(found.log_mass + xp.log(2 * found.error + 1e-15), found.unseen)
     return low, lost, mass[0] + safe_log(fallen[0])
 
 
@@ -129,43 +129,40 @@ def _shares(lean, joins):
     w = sqrt(A B)/2 is right to second order where cells fill evenly. It is scaled to at most what a cell has, and what is
     left over is matched once more: at every other point first, for two neighbouring points ask the same cell.
     """
-    up, down = (jnp.where(joins, 0.5 * jnp.exp(sign * lean), 0.0) for sign in (1, -1))
-    none = jnp.zeros_like(lean[:1])
+    up, down = (xp.where(joins, 0.5 * xp.exp(sign * lean), 0.0) for sign in (1, -1))
+    none = xp.zeros_like(lean[:1])
 
     def taken():
-        return jnp.concatenate([up, none]) + jnp.concatenate([none, down])
+        return xp.concatenate([up, none]) + xp.concatenate([none, down])
 
-    scale = 1 / jnp.maximum(taken(), 1.0)
-    scale = jnp.minimum(scale[1:], scale[:-1])
+    scale = 1 / xp.maximum(taken(), 1.0)
+    scale = xp.minimum(scale[1:], scale[:-1])
     up, down = up * scale, down * scale
-    ratio = jnp.exp(2 * lean)  # v_j = ratio u_j+1
-    odd = jnp.arange(up.size) % 2 == 1
+    ratio = xp.exp(2 * lean)  # v_j = ratio u_j+1
+    odd = xp.arange(up.size) % 2 == 1
     for turn in (odd, ~odd):
-        left = jnp.maximum(1 - taken(), 0.0)
-        more = jnp.where(joins & turn, jnp.minimum(left[:-1] / ratio, left[1:]), 0.0)
+        left = xp.maximum(1 - taken(), 0.0)
+        more = xp.where(joins & turn, xp.minimum(left[:-1] / ratio, left[1:]), 0.0)
         up, down = up + more * ratio, down + more
     return up, down
 
 
 def between(found, spacing, weight):
     """Masses of an estimate at the points, relative to `weight`: the logs, at the points, of what a mass of 1 counts."""
-    share = jnp.expm1(-found.rise) / jnp.expm1(-spacing)
-    law = jnp.exp(_at_points(found.log_mass + safe_log(jnp.maximum(1 - share, 0.0)), found.log_mass + safe_log(share)) + weight)
+    share = xp.expm1(-found.rise) / xp.expm1(-spacing)
+    law = xp.exp(_at_points(found.log_mass + safe_log(xp.maximum(1 - share, 0.0)), found.log_mass + safe_log(share)) + weight)
     base = found.log_mass + weight[:-1]  # at the lower end of each cell
     step = weight[1:] - weight[:-1]
-    take = share * (1 - share) / 3 * jnp.exp(base)  # V/(2 h^2) of the cell
-    rise = jnp.exp(step)  # a mass one point higher counts this much more
-    shrink = jnp.exp(-spacing)
-    padded = jnp.pad(law, 1)
-    padded = padded.at[:-3].add(-0.5 * shrink * take / rise)
-    padded = padded.at[1:-2].add(0.5 * take)
-    padded = padded.at[2:-1].add(0.5 * shrink * take * rise)
-    padded = padded.at[3:].add(-0.5 * take * rise**2)
-    return padded[1:-1]
+    take = share * (1 - share) / 3 * xp.exp(base)  # V/(2 h^2) of the cell
+    rise = xp.exp(step)  # a mass one point higher counts this much more
+    shrink = xp.exp(-spacing)
+    parts = (-0.5 * shrink * take / rise, 0.5 * take, 0.5 * shrink * take * rise, -0.5 * take * rise**2)
+    around = sum(xp.pad(part, (before, 3 - before)) for before, part in enumerate(parts))
+    return law + around[1:-1]
 
 
 def _at_points(log_low, log_high):
     """The sum at each point of what its two cells put there."""
-    none = jnp.full((1,), -jnp.inf, log_low.dtype)
-    return jnp.logaddexp(jnp.concatenate([log_low, none]), jnp.concatenate([none, log_high]))
+    none = xp.full((1,), -xp.inf, log_low.dtype)
+    return xp.logaddexp(xp.concatenate([log_low, none]), xp.concatenate([none, log_high]))
 

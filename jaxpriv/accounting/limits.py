@@ -1,9 +1,9 @@
 """The Gaussian curve to which a composition of many sub-sampled Gaussian steps at small rates tends."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, as_parameter
 from jaxpriv._derived import resolved
 from jaxpriv.accounting.composition import directions
@@ -44,10 +44,9 @@ def gaussian_limit(curve):
         1.618 1.828
     """
     terms = directions(curve.experiment)[0]
-    square = _square(resolved(terms, jnp.result_type(*jax.tree.leaves(terms))))
-    array = jnp if isinstance(square, jax.Array) else np
+    square = _square(resolved(terms, xp.result_type(*jax.tree.leaves(terms))))
     leaks = square > 0  # with zero gradient instead of NaN where nothing does
-    mu = array.where(leaks, array.sqrt(array.where(leaks, square, 1.0)), 0.0)
+    mu = xp.where(leaks, xp.sqrt(xp.where(leaks, square, 1.0)), 0.0)
     return Curve(NormalShift(as_parameter("mu of the Gaussian limit", mu, NONNEGATIVE)))
 
 
@@ -60,10 +59,9 @@ def _square(terms):
     total = 0.0
     for term in terms:
         mu = term.transform.mu
-        array = jnp if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(term)) else np
         each = mu * mu
         if not isinstance(term.transform, GaussianTransform):
             with np.errstate(over="ignore"):
-                each = array.where(term.transform.rate < 1, term.transform.rate**2 * array.expm1(each), each)
-        total = total + array.sum(term.count * each, -1)
+                each = xp.where(term.transform.rate < 1, term.transform.rate**2 * xp.expm1(each), each)
+        total = total + xp.sum(term.count * each, -1)
     return total

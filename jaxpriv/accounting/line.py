@@ -4,13 +4,14 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
-_NEARER = 7  # candidates between the pole and the saddle
+_NEARER = 12  # candidates between the pole and the saddle
+_SMALL = 0.01  # of the square of a loss: delta is then small on both sides of the mean
 _CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
 
 
@@ -36,7 +37,7 @@ class Line(NamedTuple):
     """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
 
     factor: log of the integrand at y = 0, less K. estimate: the saddle-point approximation of the log of the integral.
-    further: (candidates, ...), d beyond the saddle, and beyond: Chernoff's exponents there.
+    further: (candidates, ...), other d, and beyond: Chernoff's exponents there, infinite for those that are not larger.
     """
 
     d: jax.Array
@@ -55,7 +56,7 @@ def tilted(terms, c):
 
 def over_steps(terms, values):
     """The sum over all steps of values given for each term's members."""
-    parts = [jnp.sum(term.count * value, -1) for term, value in zip(terms, values)]
+    parts = [xp.sum(term.count * value, -1) for term, value in zip(terms, values)]
     return sum(parts[1:], parts[0])
 
 
@@ -70,8 +71,8 @@ def loss_bound(terms):
     def of_term(term):
         # infinite times a count has no derivative, and would spoil those of what was chosen instead
         each = term.transform.loss_bound()
-        finite = term.count * jnp.where(each < jnp.inf, each, 0.0)
-        return jnp.sum(jnp.where(term.count > 0, jnp.where(each < jnp.inf, finite, jnp.inf), 0.0), -1)
+        finite = term.count * xp.where(each < xp.inf, each, 0.0)
+        return xp.sum(xp.where(term.count > 0, xp.where(each < xp.inf, finite, xp.inf), 0.0), -1)
 
     bounds = [of_term(term) for term in terms]
     return sum(bounds[1:], bounds[0])
@@ -84,50 +85,56 @@ def on_axis(kind, side, d):
 
 def place(terms, eps, kind):
     """The line through the saddle, or between it and the pole where that allows a wider spacing."""
-    _, mean, variance = cumulants(terms, jnp.full_like(eps, kind.pole))
-    side = jnp.where(eps > mean, 1.0, -1.0).astype(eps.dtype)
-    inner = (side < 0) & jnp.asarray(kind.double)  # between both poles: 0 < d < 1
+    _, mean, variance = cumulants(terms, xp.full_like(eps, kind.pole))
+    # what is small is integrated: on the right of the mean the result, on its left one less it, unless all losses are small
+    gap = xp.abs(eps - mean)
+    outer = (eps > mean) | (xp.asarray(kind.double) & (variance + gap * gap < _SMALL))
+    side = xp.where(outer, 1.0, -1.0).astype(eps.dtype)
+    inner = (side < 0) & xp.asarray(kind.double)  # between both poles: 0 < d < 1
 
     def other(d):
         """d log|other factor of the kernel| / d log d and its derivative."""
-        away = jnp.where(inner, 1 - d, 1 + d)
-        return jnp.where(kind.double, -side * d / away, 0.0), jnp.where(kind.double, -side * d / (away * away), 0.0)
+        away = xp.where(inner, 1 - d, 1 + d)
+        return xp.where(kind.double, -side * d / away, 0.0), xp.where(kind.double, -side * d / (away * away), 0.0)
 
     def pull(x):
         """d height/d log d, and its slope."""
-        d = jnp.exp(x)
+        d = xp.exp(x)
         _, first, second = cumulants(terms, on_axis(kind, side, d))
         lean, bend = other(d)
         along = side * d * (first - eps)
         return along - 1 + lean, along + d * d * second + bend
 
-    low = jnp.full_like(eps, -32.0)
-    farthest = 60.0 if eps.dtype == jnp.float64 else 16.0  # its square must not overflow
-    high = jnp.where(inner, -1e-9, farthest)
+    low = xp.full_like(eps, -32.0)
+    farthest = 60.0 if eps.dtype == xp.float64 else 16.0  # its square must not overflow
+    high = xp.where(inner, -1e-9, farthest)
     # of a normal law d variance = |eps - mean| + 1/d; any d near the saddle serves
-    gap = jnp.abs(eps - mean)
-    guess = jnp.log(gap + jnp.sqrt(gap * gap + 4 * variance)) - jnp.log(2 * variance)
-    guess = jnp.where(jnp.isfinite(guess), guess, 0.0)
-    saddle = jnp.exp(newton_in_bracket(pull, low, high, start=jnp.where(inner, jnp.minimum(guess, -0.1), guess), tolerance=1e-3))
+    guess = xp.log(gap + xp.sqrt(gap * gap + 4 * variance)) - xp.log(2 * variance)
+    guess = xp.where(xp.isfinite(guess), guess, 0.0)
+    saddle = xp.exp(newton_in_bracket(pull, low, high, start=xp.where(inner, xp.minimum(guess, -0.1), guess), tolerance=1e-6))
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
-    share = jnp.where(inner, 1.0, 2.0 ** (-0.5 * jnp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim))
+    share = xp.where(inner, 1.0, 2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim))
     # Chernoff's bounds of aliases, further from the pole than the saddle and before the other one
-    k = jnp.arange(1.0, 11.0, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
-    further = jnp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
-    d = jnp.concatenate([jnp.broadcast_to(share * saddle, (_NEARER, *eps.shape)), further])
+    k = xp.arange(1.0, 11.0, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
+    further = xp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
+    d = xp.concatenate([xp.broadcast_to(share * saddle, (_NEARER, *eps.shape)), further])
     total, _, second = cumulants(stacked(terms, d.shape[0]), on_axis(kind, side, d))
-    beyond = total[_NEARER:] - side * eps * further
-    beyond = jnp.where(jnp.isnan(beyond), jnp.inf, beyond)  # what is out of range bounds nothing
-    d, total = d[:_NEARER], total[:_NEARER]
-    away = jnp.where(kind.double, jnp.log(jnp.where(inner, 1 - d, 1 + d)), 0.0)
-    factor = -side * eps * d - jnp.log(d) - away
+    beyond = total - side * eps * d
+    beyond = xp.where(xp.isnan(beyond), xp.inf, beyond)  # what is out of range bounds nothing
+    further, d, total = d, d[:_NEARER], total[:_NEARER]
+    away = xp.where(kind.double, xp.log(xp.where(inner, 1 - d, 1 + d)), 0.0)
+    factor = -side * eps * d - xp.log(d) - away
     height = total + factor
-    estimate = jnp.minimum(height[0] - 0.5 * jnp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
-    far = jnp.min((beyond - estimate + _NEGLIGIBLE) / (further - d[:, None]), 1)
-    width = jnp.maximum((_NEGLIGIBLE - estimate) / d, far)
-    width = jnp.where(height <= height[0] + _CANCELS, width, jnp.inf)
-    d, factor, width = at_smallest(width, d), at_smallest(width, factor), jnp.min(width, 0)
+    estimate = xp.minimum(height[0] - 0.5 * xp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
+    # where steps tell much rarely K leaps at some d, and what lies before it bounds what lies further than a smaller d
+    step = further - d[:, None]
+    away_from = step > 1e-9 * further
+    far = xp.min(xp.where(away_from, (beyond - estimate + _NEGLIGIBLE) / xp.where(away_from, step, 1.0), xp.inf), 1)
+    width = xp.maximum((_NEGLIGIBLE - estimate) / d, far)
+    width = xp.where(height <= height[0] + _CANCELS, width, xp.inf)
+    d, factor, width = at_smallest(width, d), at_smallest(width, factor), xp.min(width, 0)
+    beyond = xp.where(further > d * (1 + 1e-9), beyond, xp.inf)
     return Line(d, side, factor, 2 * math.pi / width, estimate, further, beyond)
 
 
@@ -140,9 +147,9 @@ def along(terms, eps, kind):
 
 def at_smallest(keys, values):
     """The value, along the first axis, at the smallest key. (argmin does not compile in float64 inside a float32 program.)"""
-    return jnp.max(jnp.where(keys == jnp.min(keys, 0), values, -jnp.inf), 0)
+    return xp.max(xp.where(keys == xp.min(keys, 0), values, -xp.inf), 0)
 
 
 def stacked(terms, count):
     """The terms `count` times along a new first axis."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), terms)
+    return jax.tree.map(lambda leaf: xp.broadcast_to(leaf, (count, *leaf.shape)), terms)

@@ -9,9 +9,9 @@ a Gaussian integral. It is finite for 1 + tu > 0; u = 0 is Gaussian noise. What 
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting.transforms import block_of_frequencies, unknown_once
 
@@ -29,27 +29,27 @@ class NormalTransform:
 
     def _forward(self, c):
         """(t, sign) with K(c) = K_forward(t), t = sign c + constant."""
-        return jnp.where(self.reverse, -1 - c, c), jnp.where(self.reverse, -1.0, 1.0).astype(self.shift.dtype)
+        return xp.where(self.reverse, -1 - c, c), xp.where(self.reverse, -1.0, 1.0).astype(self.shift.dtype)
 
     def _value(self, t, scale):
         u = self.narrower
-        log_laws = -0.5 * (t * jnp.log1p(-u) + jnp.log(scale))
+        log_laws = -0.5 * (t * xp.log1p(-u) + xp.log(scale))
         return log_laws + 0.5 * self.shift**2 * t * (1 + t) / scale
 
     def _slope(self, t, scale):
         u = self.narrower
-        return -0.5 * (jnp.log1p(-u) + u / scale) + 0.5 * self.shift**2 * (1 + t * (2 + t * u)) / scale**2
+        return -0.5 * (xp.log1p(-u) + u / scale) + 0.5 * self.shift**2 * (1 + t * (2 + t * u)) / scale**2
 
     def cumulants(self, c):
         t, sign = self._forward(c)
         raw = 1 + t * self.narrower
-        scale = jnp.maximum(raw, _EDGE)
+        scale = xp.maximum(raw, _EDGE)
         bend = 0.5 * (self.narrower / scale) ** 2 + self.shift**2 * (1 - self.narrower) / scale**3
-        return jnp.where(raw > _EDGE, self._value(t, scale), _OUTSIDE), sign * self._slope(t, scale), bend
+        return xp.where(raw > _EDGE, self._value(t, scale), _OUTSIDE), sign * self._slope(t, scale), bend
 
     def tilted(self, c):
         t, sign = self._forward(c)
-        scale = jnp.maximum(1 + t * self.narrower, _EDGE)
+        scale = xp.maximum(1 + t * self.narrower, _EDGE)
         return TiltedNormal(self, t, sign, scale, self._value(t, scale))
 
     def once(self, eps, kind):
@@ -59,8 +59,8 @@ class NormalTransform:
         """Forward: log q/p = z^2/2 - (z-m)^2/(2(1-u)) - log(1-u)/2 is largest at z = m/u. Exchanged it has no bound."""
         u = self.narrower
         some = u > 0
-        top = 0.5 * self.shift**2 / jnp.where(some, u, 1.0) - 0.5 * jnp.log1p(-u)
-        return jnp.where(some & ~self.reverse, top, jnp.where(some | (self.shift != 0), jnp.inf, 0.0))
+        top = 0.5 * self.shift**2 / xp.where(some, u, 1.0) - 0.5 * xp.log1p(-u)
+        return xp.where(some & ~self.reverse, top, xp.where(some | (self.shift != 0), xp.inf, 0.0))
 
     def reversed(self, when):
         """The transform of the exchanged hypotheses where `when`."""
@@ -69,7 +69,7 @@ class NormalTransform:
     @property
     def mu(self):
         """Of the Gaussian curve below all of it: none where the variances differ, for the loss has an exponential tail then."""
-        return jnp.where(self.narrower > 0, jnp.inf, jnp.abs(self.shift))
+        return xp.where(self.narrower > 0, xp.inf, xp.abs(self.shift))
 
 
 @pytree
@@ -87,7 +87,11 @@ class TiltedNormal:
 
     def line_error(self):
         """The line is exact."""
-        return jnp.zeros_like(self.scale)
+        return xp.zeros_like(self.scale)
+
+    def doubt(self):
+        """What losses are off by, beyond their own rounding: nothing."""
+        return xp.zeros_like(self.scale)
 
     def decay(self):
         """What `log_decay` needs."""
@@ -103,7 +107,7 @@ class TiltedNormal:
 def _log_modulus(square, u, scale, y):
     """Of M(c+iy)/M(c), r = yu/scale: -(1/4) log(1 + r^2) - (m^2/2) (1-u) y^2/(scale (scale^2 + y^2 u^2))."""
     wide = scale**2 + (y * u) ** 2
-    return -0.25 * jnp.log1p((y * u / scale) ** 2) - 0.5 * square * (1 - u) * y * y / (scale * wide)
+    return -0.25 * xp.log1p((y * u / scale) ** 2) - 0.5 * square * (1 - u) * y * y / (scale * wide)
 
 
 @pytree
@@ -118,7 +122,7 @@ class NormalLine:
     spacing: jax.Array
 
     def start(self):
-        return self.spacing / 2 + jnp.zeros_like(self.scale)
+        return self.spacing / 2 + xp.zeros_like(self.scale)
 
     def advance(self, first):
         """(the next block's start, (log modulus, angle) at a block of frequencies)."""
@@ -126,5 +130,5 @@ class NormalLine:
         wide = self.scale**2 + (y * self.u) ** 2
         # Im t(t+1)/(1+tu) at t + iy, over y
         slope = (1 + self.t * (2 + self.t * self.u) + y * y * self.u) / wide
-        angle = -0.5 * (y * jnp.log1p(-self.u) + jnp.arctan2(y * self.u, self.scale)) + 0.5 * self.square * y * slope
+        angle = -0.5 * (y * xp.log1p(-self.u) + xp.arctan2(y * self.u, self.scale)) + 0.5 * self.square * y * slope
         return after, (_log_modulus(self.square, self.u, self.scale, y), self.sign * angle)

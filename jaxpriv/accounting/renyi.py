@@ -6,9 +6,7 @@ With K = log M the transform of the privacy loss of a direction, D_a(Q||P) = K(a
 import math
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
-
+from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain
 from jaxpriv.accounting.composition import directions
 from jaxpriv.accounting.line import cumulants, loss_bound, over_steps
@@ -79,7 +77,7 @@ def _largest(values):
     """The largest over the directions; where they tie, as those of Gaussian noise do, the first with its derivative."""
     result = values[0]
     for value in values[1:]:
-        result = jnp.where(value > result, value, result)
+        result = xp.where(value > result, value, result)
     return result
 
 
@@ -92,19 +90,19 @@ def _of_steps(terms, c):
 def _of_step(transform, c):
     """K(c)/c of one transform: from X = (M(c) - 1)/c where that is small, for K is lost in rounding there."""
     silent = transform.mu == 0
-    transform = replace(transform, mu=jnp.where(silent, 1.0, transform.mu))
+    transform = replace(transform, mu=xp.where(silent, 1.0, transform.mu))
     tilt = transform.tilted(c)
     if isinstance(tilt, TiltedGaussian):
-        return jnp.where(silent, 0.0, tilt.half * (1 + c))
-    small = jax.lax.stop_gradient(tilt.value) < 0.05
+        return xp.where(silent, 0.0, tilt.half * (1 + c))
+    small = xp.stop_gradient(tilt.value) < 0.05
     x = _excess(tilt, c, small)
     y = c * x
-    curved = jax.lax.stop_gradient(y) > 1e-6
-    ratio = jnp.where(curved, jnp.log1p(y) / jnp.where(curved, y, 1.0), 1 - y / 2 + y * y / 3)
-    value = jnp.where(small, x * ratio, tilt.value / jnp.where(small, 1.0, c))
+    curved = xp.stop_gradient(y) > 1e-6
+    ratio = xp.where(curved, xp.log1p(y) / xp.where(curved, y, 1.0), 1 - y / 2 + y * y / 3)
+    value = xp.where(small, x * ratio, tilt.value / xp.where(small, 1.0, c))
     far, closed = _far_order(transform, tilt, c)
-    value = jnp.where(far, closed, jnp.where(tilt.step < _WIDEST, value, jnp.nan))
-    return jnp.where(silent, 0.0, value)
+    value = xp.where(far, closed, xp.where(tilt.step < _WIDEST, value, xp.nan))
+    return xp.where(silent, 0.0, value)
 
 
 def _excess(tilt, c, small):
@@ -117,31 +115,31 @@ def _excess(tilt, c, small):
 
     of which the second loses nothing for small L, and neither does for small c.
     """
-    log_weight = -0.5 * tilt.x**2 + jnp.log(tilt.step) - 0.5 * math.log(2 * math.pi)
-    loss = jnp.where(small, tilt.loss, 0.0)
+    log_weight = -0.5 * tilt.x**2 + xp.log(tilt.step) - 0.5 * math.log(2 * math.pi)
+    loss = xp.where(small, tilt.loss, 0.0)
     s, sign = tilt.s, tilt.sign
-    near = jax.lax.stop_gradient(jnp.maximum(jnp.abs(s), 1.0) * jnp.abs(loss)) < 0.5
+    near = xp.stop_gradient(xp.maximum(xp.abs(s), 1.0) * xp.abs(loss)) < 0.5
 
-    at = jnp.where(near, loss, 0.0)
-    part, power, total, factorial = jnp.ones_like(at), jnp.ones_like(at), jnp.zeros_like(at), 1.0
+    at = xp.where(near, loss, 0.0)
+    part, power, total, factorial = xp.ones_like(at), xp.ones_like(at), xp.zeros_like(at), 1.0
     for k in range(2, _SERIES + 2):
         factorial *= k
         total = total + part / factorial
         power = power * s * at
         part = part * at + power
-    close = jnp.exp(log_weight) * (1 + c) * at * at * total
+    close = xp.exp(log_weight) * (1 + c) * at * at * total
 
-    at = jnp.where(near, 0.0, loss)
-    base = log_weight + jnp.where(sign > 0, at, 0.0)
+    at = xp.where(near, 0.0, loss)
+    base = log_weight + xp.where(sign > 0, at, 0.0)
     turn = sign * c * at
-    high = jax.lax.stop_gradient(turn) > 1.0
-    flat = jax.lax.stop_gradient(jnp.abs(turn)) < 1e-5
-    divisor = jnp.where(c == 0, 1.0, c)
-    slow = jnp.where(flat, sign * at * (1 + turn / 2 + turn * turn / 6), jnp.expm1(jnp.where(high, 0.0, turn)) / divisor)
-    steep = (jnp.exp(jnp.where(high, base + turn, 0.0)) - jnp.exp(base)) / divisor
-    away = jnp.where(high, steep, jnp.exp(base) * slow)
-    away = away - sign * (jnp.exp(log_weight + at) - jnp.exp(log_weight))
-    return jnp.sum(jnp.where(small, jnp.where(near, close, away), 0.0), 0)
+    high = xp.stop_gradient(turn) > 1.0
+    flat = xp.stop_gradient(xp.abs(turn)) < 1e-5
+    divisor = xp.where(c == 0, 1.0, c)
+    slow = xp.where(flat, sign * at * (1 + turn / 2 + turn * turn / 6), xp.expm1(xp.where(high, 0.0, turn)) / divisor)
+    steep = (xp.exp(xp.where(high, base + turn, 0.0)) - xp.exp(base)) / divisor
+    away = xp.where(high, steep, xp.exp(base) * slow)
+    away = away - sign * (xp.exp(log_weight + at) - xp.exp(log_weight))
+    return xp.sum(xp.where(small, xp.where(near, close, away), 0.0), 0)
 
 
 def _far_order(transform, tilt, c):
@@ -151,8 +149,8 @@ def _far_order(transform, tilt, c):
     s (1-q)/q e^(-mu^2 (s-1)) at z around s mu; and the part of the integral near z = 0, (1-q)^s at most.
     """
     mu, rate, s = transform.mu, transform.rate, tilt.s
-    closed = (s * jnp.log(rate) + mu * mu * s * (s - 1) / 2) / jnp.where(c > 0, c, 1.0)
-    rest = jnp.log(jnp.maximum(s, 1.0)) + jnp.log1p(-rate) - jnp.log(rate) - mu * mu * (s - 1)
+    closed = (s * xp.log(rate) + mu * mu * s * (s - 1) / 2) / xp.where(c > 0, c, 1.0)
+    rest = xp.log(xp.maximum(s, 1.0)) + xp.log1p(-rate) - xp.log(rate) - mu * mu * (s - 1)
     exact = (tilt.sign > 0) & (rest < -40.0) & (closed * c > 40.0)
     return (tilt.step >= _WIDEST) & exact, closed
 
@@ -164,24 +162,24 @@ def _converted(terms, delta):
     sign of  f(c) = c K'(c) - K(c) + log(1+c) + log delta,  f' = c K'' + 1/(1+c) > 0:  one minimum, where f = 0.
     """
     inside = (delta > 0) & (delta < 1)
-    log_delta = safe_log(jnp.where(inside, delta, 0.5))
+    log_delta = safe_log(xp.where(inside, delta, 0.5))
 
     def slope(c):
         total, mean, variance = cumulants(terms, c)
-        return c * mean - total + jnp.log1p(c) + log_delta, c * variance + 1 / (1 + c)
+        return c * mean - total + xp.log1p(c) + log_delta, c * variance + 1 / (1 + c)
 
     def along(x):
-        value, rise = slope(jnp.exp(x))
-        return value, rise * jnp.exp(x)
+        value, rise = slope(xp.exp(x))
+        return value, rise * xp.exp(x)
 
-    low = jnp.full_like(log_delta, -20.0)
-    c = jax.lax.stop_gradient(jnp.exp(newton_in_bracket(along, low, low + 45.0, iterations=50)))
+    low = xp.full_like(log_delta, -20.0)
+    c = xp.stop_gradient(xp.exp(newton_in_bracket(along, low, low + 45.0, iterations=50)))
     # The value's first derivatives need no derivative of c. The second ones do: one step of Newton's that goes nowhere.
     value, rise = slope(c)
-    step = jnp.where(jnp.abs(value) < 1e-4, -value / jax.lax.stop_gradient(rise), 0.0)
-    c = c + step - jax.lax.stop_gradient(step)
+    step = xp.where(xp.abs(value) < 1e-4, -value / xp.stop_gradient(rise), 0.0)
+    c = c + step - xp.stop_gradient(step)
     divergence = over_steps(terms, _of_steps(terms, c))
-    epsilon = divergence + jnp.log(c) - jnp.log1p(c) - (log_delta + jnp.log1p(c)) / c
+    epsilon = divergence + xp.log(c) - xp.log1p(c) - (log_delta + xp.log1p(c)) / c
     limit = loss_bound(terms)  # what delta = 0 needs
-    epsilon = jnp.where(inside & (epsilon < limit), epsilon, limit)
-    return jnp.where(delta < 1, jnp.maximum(epsilon, 0.0), 0.0)
+    epsilon = xp.where(inside & (epsilon < limit), epsilon, limit)
+    return xp.where(delta < 1, xp.maximum(epsilon, 0.0), 0.0)

@@ -14,7 +14,8 @@ import jaxpriv
 from jaxpriv import worst_case
 from jaxpriv.accounting.composition import Composed
 from jaxpriv.accounting.line import Term
-from jaxpriv.accounting.transforms import BLOCK, GaussianTransform, SubsampledGaussianTransform
+from jaxpriv.accounting.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.accounting.transforms import BLOCK, GaussianTransform
 from jaxpriv.tradeoff import Curve
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "sgm.json").read_text())["entries"]

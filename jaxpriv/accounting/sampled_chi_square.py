@@ -1,0 +1,203 @@
+"""The privacy-loss transform of the relaxed adversary's sub-sampled steps: chi-square against noncentral chi-square.
+
+Lambda = e^(-nc/2) 0F1(; df/2; nc r^2/4) of the magnitude r, whose law is that of the length of a normal vector. The variable
+is v, any real number:
+
+    r = log(1 + e^y),    y = v - e^-v,
+
+so that r is v for large v, where the law of r has a width of order 1 in every dimension, and e^y near r = 0, where its power
+r^(df-1) must die out before the rule ends. As a function of v it is analytic for |Im v| < 1.8: 1 + e^y = 0 where v - i pi
+solves -p = e^p, and the nearest such p is -0.32 + 1.34 i.
+"""
+
+import math
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._pytree import pytree
+from jaxpriv.accounting.sampled import REACH, Sampled
+from jaxpriv.stats._contour import chi_square, complex_log1p, complex_log_likelihood_ratio
+from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift
+
+_STRIP = 0.65  # twice of which is inside the strip where e^-v keeps its sign
+_DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
+_LOWER = 4  # heights, each half the last, among which the bound of |M| chooses
+_KERNEL = 5e-14  # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
+_FAR = 3.0  # an angle below pi
+
+
+@pytree
+class SubsampledChiSquareTransform(Sampled):
+    """Poisson sub-sampled magnitudes of Gaussian noise."""
+
+    df: jax.Array
+    nc: jax.Array
+    rate: jax.Array
+    reverse: jax.Array | np.ndarray  # bool
+
+    @property
+    def mu(self):
+        """Of the Gaussian curve that the step's curve meets for alpha -> 0."""
+        some = self.nc > 0
+        return xp.where(some, xp.sqrt(xp.where(some, self.nc, 1.0)), 0.0)
+
+    @staticmethod
+    def most(nodes):
+        return 8 * nodes
+
+    def strip(self):
+        return xp.minimum(0.5 * math.pi / self.mu, _STRIP)
+
+    def ends(self, s):
+        """Lambda grows like e^(mu r) at most, and like e^(mu^2 r^2/(2 df)).
+
+        The mode of r^(df-1) e^(-r^2/2 + s mu r) is m = (s mu + (s^2 mu^2 + 4 (df-1))^1/2)/2, and it is log-concave with
+        curvature below -1, so that m -+ t bounds all but e^(-t^2/2). With the other bound the mode is at
+        ((df-1)/k)^1/2, k = 1 - s mu^2/df, and the curvature below -k.
+        """
+        weak = self.df - 1
+
+        def pulled(pull):
+            gentle = 1 - pull * self.nc / self.df
+            some = gentle > 0.25
+            near = xp.sqrt(weak / xp.where(some, gentle, 1.0))
+            far = 0.5 * (pull * self.mu + xp.sqrt((pull * self.mu) ** 2 + 4 * weak))
+            return some, near, far, REACH / xp.sqrt(xp.where(some, gentle, 1.0))
+
+        _, near, far, _ = pulled(xp.minimum(s, 0.0))
+        low = xp.maximum(near, far) - REACH
+        some, near, far, reach = pulled(xp.maximum(s, 1.0))
+        high = xp.where(some, xp.minimum(near + reach, far + REACH), far + REACH)
+        # next to r = 0 the law is r^df/df, and r = e^y
+        return xp.maximum(low, -xp.log(_DEEP / self.df)), high
+
+    def _magnitude(self, x, theta):
+        """At v = x + i theta: r (re, im), r over what it is at v = x less 1, and log of dr/dv over what it is there."""
+        back = xp.exp(-x)
+        y = x - back
+        # y(v) - y(x) = i theta - e^-x (e^(-i theta) - 1)
+        shift_re, shift_im = 2 * back * xp.sin(theta / 2) ** 2, theta + back * xp.sin(theta)
+        up = y > 0
+        # r(v) - r(x): the same shift, and what log(1 + e^-y) changes by; or log1p(e^y (e^shift - 1)/(1 + e^y))
+        size = xp.exp(-xp.abs(y))
+        sign = xp.where(up, -1.0, 1.0)
+        grown = xp.expm1(sign * shift_re) * xp.cos(shift_im) - 2 * xp.sin(shift_im / 2) ** 2
+        turned = xp.exp(sign * shift_re) * xp.sin(sign * shift_im)
+        share = size / (1 + size)
+        change = complex_log1p(xp.make_complex(share * grown, share * turned))
+        zero = xp.zeros_like(change.real)
+        more = change + xp.where(up, xp.make_complex(shift_re + zero, shift_im + zero), 0.0)
+        r = self._length(x)
+        relative = more / r
+        # dr/dv = (1 + e^-v)/(1 + e^-y)
+        slope = complex_log1p(xp.make_complex(back * (xp.cos(theta) - 1), -back * xp.sin(theta)) / (1 + back))
+        fall = xp.expm1(-shift_re) * xp.cos(shift_im) - 2 * xp.sin(shift_im / 2) ** 2
+        sink = -xp.exp(-shift_re) * xp.sin(shift_im)
+        inverse = 1 / (1 + xp.exp(xp.minimum(y, 700.0)))
+        slope = slope - complex_log1p(xp.make_complex(inverse * fall, inverse * sink))
+        return r + more, relative, more * (r + 0.5 * more), slope
+
+    @staticmethod
+    def _length(x):
+        y = x - xp.exp(-x)
+        return xp.maximum(y, 0.0) + xp.log1p(xp.exp(-xp.abs(y)))
+
+    def log_weight(self, x):
+        """r^(df-1) e^(-r^2/2) against what it is at r = df^1/2, where the chi-square law tells it; no term is of size df."""
+        back, r = xp.exp(-x), self._length(x)
+        y = x - back
+        slope = xp.log1p(back) - xp.maximum(-y, 0.0) - xp.log1p(xp.exp(-xp.abs(y)))
+        middle = xp.sqrt(self.df)
+        at_middle = chi_square(self.df, self.df, None)[0] + xp.log(2 * middle)
+        away = r - middle
+        near = r > 0.5 * middle
+        log_r = xp.where(near, xp.log1p(xp.where(near, away, 0.0) / middle), xp.log(r / middle))
+        return at_middle + (self.df - 1) * log_r - 0.5 * away * (r + middle) + slope
+
+    def log_likelihood(self, x):
+        return self._log_likelihood(self._length(x))
+
+    def _log_likelihood(self, r):
+        return complex_log_likelihood_ratio(r * r, self.df, self.nc)
+
+    def lifted(self, x, theta):
+        r, relative, half_square, slope = self._magnitude(x, theta)
+        ratio = self._log_likelihood(r)
+        growth = (self.df - 1) * complex_log1p(relative) - half_square + slope
+        return ratio.real, ratio.imag, growth.real, growth.imag
+
+    def clear(self, x, theta):
+        """1+u is zero only where Lambda < 0 and |rate Lambda| = 1 - rate.
+
+        Lambda itself has zeros at negative r^2 <= -2 df/nc only (Rayleigh's sum of the inverse squares of Bessel's zeros is
+        1/(2 df)); where there are none, log |Lambda| and arg Lambda are harmonic, and largest or smallest at the edges.
+        So up to some place |arg Lambda| < pi, and beyond it |rate Lambda| > 1 - rate.
+        """
+        r, *_ = self._magnitude(x, theta)
+        square = r * r
+        away = (square.real > 0) | (xp.abs(square) * self.nc < self.df)
+        ratio = self._log_likelihood(r)
+        near = xp.abs(ratio.imag) < _FAR
+        large = ratio.real + xp.log(self.rate) > xp.log1p(-self.rate) + 0.1
+        # a place: all before it are near, all from it on large
+        before = xp.cumsum(xp.where(near, 0, 1), 1) == 0
+        after = xp.flip(xp.cumsum(xp.flip(xp.where(large, 0, 1), 1), 1), 1) == 0
+        split = xp.any(before[:, :-1] & after[:, 1:] & after[:, :-1] & before[:, 1:], 1) | xp.all(near, 1) | xp.all(large, 1)
+        return split & xp.all(away, 1)
+
+    def likely(self, log_ratio):
+        """By NumPy; to a compiled program the law and its threshold would add more than all the rest."""
+        if xp.any_jax(log_ratio, self.df, self.nc):
+            return None
+        shape = np.broadcast_shapes(np.shape(log_ratio), np.shape(self.df))
+        pair = ChiSquareShift(self.df, xp.where(self.nc > 0, self.nc, 1.0)).aligned(shape, log_ratio.dtype)
+        null, present = pair.both_at(pair.threshold(np.broadcast_to(log_ratio, shape)))
+        return null[1], present[1]
+
+    def loss_bound(self):
+        """Forward none; in reverse -log(1 - rate + rate e^(-nc/2)), that of r = 0."""
+        least = -xp.log1p(self.rate * xp.expm1(-self.nc / 2))
+        return xp.where(self.nc > 0, xp.where(self.reverse, least, xp.inf), 0.0)
+
+    def reversed(self, when):
+        """The transform of the exchanged hypotheses where `when`."""
+        return SubsampledChiSquareTransform(self.df, self.nc, self.rate, self.reverse ^ when)
+
+    def doubt(self, tilt):
+        """The kernel's error, of which rate Lambda/(1+u) reaches the loss."""
+        ratio = self.log_likelihood(tilt.x)
+        share = xp.minimum(self.rate * xp.exp(xp.minimum(ratio - tilt.loss, 0.0) + xp.maximum(ratio - tilt.loss, 0.0)), 1.0)
+        error = _KERNEL / 2.2e-16 * (1 + self.nc / 2 + xp.abs(ratio))
+        # and the weights', whose logarithms are differences of terms that grow like df^1/2 around the middle
+        return xp.stop_gradient(xp.sum(tilt.probability * share * error, 0) + 8 * xp.sqrt(self.df) * xp.abs(tilt.value))
+
+    def decay(self, tilt):
+        """(log |weights|, angles of 1+u) along lower and lower paths, and their rules' errors.
+
+        On a path above the real axis |e^(iyL)| = e^(-y arg(1+u)), so that |M(c+iy)/M(c)| is at most the integral of the
+        tilted weight's modulus times that. The rule for a modulus, which is (f(z) f(2 Re z - z))^1/2 with f conjugated, has
+        by Cauchy and Schwarz the error bound of the rule for f itself. The nodes are as many times denser as the path is
+        lower.
+        """
+        top = tilt.height()
+        sizes, angles, errors = [], [], []
+        for k in range(_LOWER):
+            parts, theta = 2**k, top / 2**k
+            offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
+            x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
+            loss, _ = self.loss(x)
+            weight = self.log_weight(x) + xp.log(tilt.step / parts) + tilt.s * loss - tilt.value
+            log_size, angle, grows, _ = self.log_ratio(x, theta)
+            sizes.append(weight + grows + tilt.s * (log_size - loss))
+            angles.append(xp.abs(angle))
+            errors.append(4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20)
+        return tuple(sizes), tuple(angles), xp.stack(errors)
+
+    @staticmethod
+    def log_decay(decay, y):
+        """log of a bound of |M(c+iy')/M(c)| for y' >= y: along the best of the paths."""
+        sizes, angles, errors = decay
+        found = [xp.logsumexp(size - y * angle, 0) for size, angle in zip(sizes, angles)]
+        return xp.minimum(xp.min(xp.logaddexp(xp.stack(found), xp.log(errors)), 0), 0.0)
