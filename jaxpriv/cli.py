@@ -8,13 +8,10 @@ import os
 import re
 import signal
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 from jaxpriv._flags import make_parser
 
-# XLA aborts the process on a flag that it does not know: only for versions in which it was tried.
-_FUSION_EMITTERS_FLAG_IN = ("0.8.", "0.9.", "0.10.")
 _MECHANISM_FLAGS = ("noise", "sensitivity", "std", "scale", "releases", "dim")
 _DP_SGD_FLAGS = ("dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon")
 
@@ -62,40 +59,14 @@ def _refuse_both(settings, dp_sgd):
         raise ValueError(f"{_flag(other[0])} does not go with DP-SGD ({_flag(next(iter(dp_sgd)))})")
 
 
-def _cache():
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxpriv"
-
-
-def _run(jobs):
-    from jaxpriv.report import programs
-
-    return programs.run(_cache() / "programs", jobs)
-
-
-def compile_fast():
-    """Tell XLA, before it starts, to leave out what takes it most of the time; what is computed stays the same."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if version("jaxlib").startswith(_FUSION_EMITTERS_FLAG_IN) and "fusion_emitters" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_use_fusion_emitters=false"  # three times slower to compile than without
-
-
-def _configure_jax(run_once=True):
-    """float64; programs kept between calls; where they run once on a few numbers, in closed form, compiled fast."""
-    if run_once:
-        compile_fast()
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", run_once)
-    _keep_programs()
-
-
 def _keep_programs():
-    """JAX's own cache, in the user's folder."""
+    """JAX's own cache of the programs of a training, in the user's folder."""
     import jax
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxpriv"
 
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        jax.config.update("jax_compilation_cache_dir", str(_cache() / "xla"))
+        jax.config.update("jax_compilation_cache_dir", str(cache / "xla"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -105,7 +76,6 @@ def _certify(arguments):
         from jaxpriv.report.plots import draw  # what is missing shows before the work
 
     table, settings, delta = _described(arguments)
-    _configure_jax(run_once=table == "mechanism")  # the loops of compositions take seven times longer if compiled fast
     from jaxpriv.report import certify
     from jaxpriv.report.config import dp_sgd_from, mechanism_from
 
@@ -115,12 +85,12 @@ def _certify(arguments):
         folder = Path(arguments.out)
         folder.mkdir(parents=True, exist_ok=True)
     with _busy("computing the certificate"):
-        certificate = certify(mechanism, delta, _run)
+        certificate = certify(mechanism, delta)
     _show(certificate, arguments.json)
     if arguments.out is not None:
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
         with _busy("drawing"):
-            draw(mechanism, delta, folder / "certificate.png", _run)
+            draw(mechanism, delta, folder / "certificate.png")
         print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr)
 
 
@@ -135,7 +105,7 @@ def _calibrate(arguments):
 
     delta = arguments.delta if arguments.delta is not None and arguments.delta < 1 else 1e-5
     with _busy("computing the certificate"):
-        found = certify(mechanism, delta, _run)
+        found = certify(mechanism, delta)
     if arguments.adversary == "relaxed" and _met_by_all(mechanism, targets):
         found["notes"].insert(0, gains_nothing("relaxed"))
     certificate = {"calibrated": {name: noise, "adversary": arguments.adversary, "target": targets}, **found}
@@ -155,7 +125,6 @@ def _calibrated(settings, targets, adversary):
     key = "scale" if settings.get("noise") == "laplace" else "std"
     unit = mechanism_from({**settings, key: 1.0})
     target_of(**targets)
-    _configure_jax()
     from jaxpriv import calibrate
 
     def make_curve(noise):
@@ -176,7 +145,6 @@ def _calibrated_dp_sgd(settings, targets, adversary):
         if name not in settings:
             raise ValueError(f"{name} is missing")
     target_of(**targets)
-    _configure_jax(run_once=False)
     from jaxpriv.report import DpSgd
 
     with _busy("calibrating the noise"):
@@ -186,12 +154,9 @@ def _calibrated_dp_sgd(settings, targets, adversary):
 
 def _met_by_all(mechanism, targets):
     """Whether the worst case meets the target."""
-    import jax
-
     from jaxpriv.accounting.calibrate import target_of
 
-    with jax.enable_x64(True):
-        return bool(target_of(**targets).holds(mechanism.adversaries()[0][2]))
+    return bool(target_of(**targets).holds(mechanism.adversaries()[0][2]))
 
 
 def _wanted(arguments):
@@ -209,7 +174,6 @@ def _sweep(arguments):
         raise ValueError("--dim goes with --relaxed")
     wanted = _wanted(arguments)
     dim = (1 if arguments.dim is None else arguments.dim) if arguments.relaxed else None
-    _configure_jax(run_once=False)
     from jaxpriv.report.sweep import check, sweep
 
     noises, rates, steps = _columns(wanted)
@@ -229,7 +193,6 @@ def _audit(arguments):
     if arguments.out is not None:
         from jaxpriv.report.plots import draw_roc  # what is missing shows before the work
 
-    _configure_jax(run_once=False)
     from jaxpriv.report.audit import audit_report, claims_from, read_scores, render_audit
 
     claims, delta = claims_from(arguments.claim, arguments.mu, arguments.epsilon, arguments.delta)

@@ -1,9 +1,6 @@
-"""Sweeps of DP-SGD: numbers, values on the command line, what is taken up again, and eight devices."""
+"""Sweeps of DP-SGD: numbers, values on the command lineand what is taken up again."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,34 +42,6 @@ def test_relaxed_stands_beside_the_worst_case(rows):
         assert row == pytest.approx(alone, rel=1e-12)
         assert weak["dim"] == 2
         assert weak["epsilon_upper"] < row["epsilon_upper"]
-
-
-EIGHT = """
-import json, sys
-import jax, numpy as np
-from jaxpriv.report import sweep
-configurations = json.loads(sys.argv[1])
-assert len(jax.devices()) == 8
-columns = [np.resize(np.asarray(column, float), 16) for column in configurations]
-for value in sweep.numbers(sweep.worst_case_curve, *columns, 1e-5).values():
-    assert len(value.sharding.device_set) == 8, value.sharding
-    assert {shard.data.shape for shard in value.addressable_shards} == {(2,)}
-    assert len({shard.index[0].start for shard in value.addressable_shards}) == 8
-print(json.dumps(list(sweep.sweep(*configurations, 1e-5))))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_eight_devices_share_the_work(rows):
-    """Each has two of 16 rows, and what comes out is what one device computes; three rows on eight devices, too."""
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT),
-                   "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "-c", EIGHT, json.dumps([NOISES, RATES, STEPS])], capture_output=True, text=True,
-                          env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    for got, want in zip(json.loads(done.stdout), rows, strict=True):
-        assert got == pytest.approx(want, rel=1e-12)
 
 
 def test_values():

@@ -8,7 +8,6 @@ of statements may be drawn from them.
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from jaxpriv._checks import BELOW_ONE, OPEN_UNIT, UNIT, check_number, check_whole
@@ -134,12 +133,11 @@ class Audit:
         Source: Dong, Roth, Su 2022, Eq. (6).
         """
         best = 0.0
-        with jax.enable_x64(True):
-            for points in (self.forward, self.reverse):
-                some = (points.power_lower > 0) & (points.alpha_upper < 1)
-                if some.any():
-                    mus = norm.ppf(points.power_lower[some]) - norm.ppf(points.alpha_upper[some])
-                    best = max(best, float(np.max(mus)))
+        for points in (self.forward, self.reverse):
+            some = (points.power_lower > 0) & (points.alpha_upper < 1)
+            if some.any():
+                mus = norm.ppf(points.power_lower[some]) - norm.ppf(points.alpha_upper[some])
+                best = max(best, float(np.max(mus)))
         return best
 
     def gaussian_epsilon(self, delta):
@@ -162,12 +160,11 @@ class Audit:
             is taken from its certified bound.
         """
         found: list[tuple] = []
-        with jax.enable_x64(True):
-            for name, points, claim in (("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())):
-                allowed = 1 - np.asarray(claim.beta_bounds(points.alpha_upper)[0], np.float64)
-                power = np.where(allowed < 1, points.power_lower, 0.0)
-                excess = np.asarray(norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5)))
-                found += zip(excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed)
+        for name, points, claim in (("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())):
+            allowed = 1 - claim.beta_bounds(points.alpha_upper)[0]
+            power = np.where(allowed < 1, points.power_lower, 0.0)
+            excess = norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5))
+            found += zip(excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed)
         _, violated, name, *rates = max(found, key=lambda test: test[0])
         return Violation(bool(violated), name, *map(float, rates))
 

@@ -3,7 +3,6 @@
 import math
 from dataclasses import asdict, dataclass
 
-import jax
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
@@ -88,17 +87,12 @@ class Mechanism:
         return []
 
 
-def directly(jobs):
-    return [function(*arguments) for function, *arguments in jobs]
-
-
-def certify(mechanism, delta=1e-5, run=directly):
+def certify(mechanism, delta=1e-5):
     """The certificate of a mechanism as a dictionary of plain numbers and sentences (what `--json` prints).
 
     Args:
         mechanism: a `Mechanism` or a `DpSgd`.
         delta: in (0, 1).
-        run: how to evaluate a list of (function, *arguments); the command line keeps compiled programs on disk.
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption",
         "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon,
@@ -110,11 +104,7 @@ def certify(mechanism, delta=1e-5, run=directly):
         [('worst case', 1.0), ('relaxed', 0.996)]
     """
     check_number("delta", delta, OPEN_UNIT)
-    adversaries, parts = mechanism.adversaries(), (epsilon_bounds, _tpr, _summary)
-    with jax.enable_x64(True):
-        results = run([(part, curve, delta) for *_, curve in adversaries for part in parts])
-    groups = [results[i : i + len(parts)] for i in range(0, len(results), len(parts))]
-    rows = [_row(name, assumption, *group) for (name, assumption, _), group in zip(adversaries, groups)]
+    rows = [_row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()]
     return {
         "mechanism": mechanism.settings(),
         "description": mechanism.describe(),
@@ -156,29 +146,15 @@ def _numbers(row):
     return [row["epsilon"], row["advantage"], *row["tpr_at_fpr"].values()]
 
 
-def epsilon_bounds(curve, delta):
-    """A module-level function, so that certificates and plots share its program."""
-    return curve.epsilon_bounds(delta)
-
-
-def _tpr(curve, delta):
-    del delta
-    return 1 - curve.beta_bounds(np.asarray(FALSE_POSITIVE_RATES))[0]
-
-
-def _summary(curve, delta):
-    del delta
-    return curve.gdp_mu(), curve.delta_bounds(0.0)[1]
-
-
-def _row(name, assumption, epsilon, tpr, summary):
-    mu, advantage = summary
+def _row(name, assumption, curve, delta):
+    epsilon, advantage = curve.epsilon_bounds(delta), curve.advantage_bounds()[1]
+    tpr = 1 - curve.beta_bounds(np.asarray(FALSE_POSITIVE_RATES))[0]
     row = {
         "adversary": name,
         "assumption": assumption,
         "epsilon_lower": float(epsilon[0]),
         "epsilon": float(epsilon[1]),
-        "gdp_mu": float(mu),
+        "gdp_mu": float(curve.gdp_mu_bounds()[1]),
         "advantage": float(advantage),
         "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
     }

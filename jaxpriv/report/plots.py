@@ -1,11 +1,9 @@
 """Trade-off curves, privacy profiles and epsilon over the steps, all adversaries in one picture; ROC curves of attacks."""
 
-import jax
 import numpy as np
 
 from jaxpriv import auditing
 from jaxpriv._rounding import rounded_up
-from jaxpriv.report.certificate import directly, epsilon_bounds
 
 try:
     from matplotlib.figure import Figure
@@ -17,27 +15,25 @@ _STYLES = ("-", "-.", (0, (6, 6)))  # broken, for one may lie on the other
 _POINTS = 32
 
 
-def draw(mechanism, delta, path, run=directly):
+def draw(mechanism, delta, path):
     """Write a PNG with f(alpha), delta(epsilon) and, where there are stages, epsilon over the steps of every adversary.
 
     Args:
-        mechanism: a `Mechanism` or a `DpSgd`; delta, run: as for `certify`.
+        mechanism: a `Mechanism` or a `DpSgd`; delta: as for `certify`.
         path: of the PNG.
 
     Importing this module without matplotlib raises ModuleNotFoundError with the extra to install.
     """
     rows, stages = mechanism.adversaries(), mechanism.stages()
-    with jax.enable_x64(True):
-        ((_, largest),) = run([(epsilon_bounds, rows[0][2], delta * 1e-2)])
-        largest = max(float(largest), 1e-3)
-        epsilons = largest * np.linspace(0.0, 1.0, _POINTS) ** 2  # dense at 0, where the trade-off curve bends most
-        profiles = run([(_profile, curve, epsilons) for *_, curve in rows])
-        spent = run([(epsilon_bounds, curve, delta) for _, members in stages for *_, curve in members])
+    largest = max(rows[0][2].epsilon_bounds(delta * 1e-2)[1], 1e-3)
+    epsilons = largest * np.linspace(0.0, 1.0, _POINTS) ** 2  # dense at 0, where the trade-off curve bends most
+    profiles = [curve.delta(epsilons) for *_, curve in rows]
+    spent = [curve.epsilon_bounds(delta) for _, members in stages for *_, curve in members]
     panels = 3 if stages else 2
     figure = Figure(figsize=(5 * panels, 4.2), layout="constrained")
     left, right, *last = figure.subplots(1, panels)
     for (name, *_), colour, profile in zip(rows, _COLOURS, profiles):
-        left.plot(*_trade_off(epsilons, np.asarray(profile)), label=name, color=colour)
+        left.plot(*_trade_off(epsilons, profile), label=name, color=colour)
         right.semilogy(epsilons, np.where(profile > 0, profile, np.nan), label=name, color=colour)
     left.plot([0, 1], [1, 0], color="0.7", linestyle=":", label="perfect privacy")
     left.set(xlabel="type I error α (false positive rate)", ylabel="type II error β", title="Trade-off curves")
@@ -65,9 +61,8 @@ def draw_roc(scores, member, claims, path, confidence=0.95):
     axes = figure.subplots()
     axes.fill_between(alpha, np.maximum(low, floor / 10), high, color="0.85", label=f"band, {confidence:.0%} everywhere at once")
     axes.step(np.maximum(fpr, floor / 10), np.maximum(tpr, floor / 10), where="post", color="black", label="attack")
-    with jax.enable_x64(True):
-        for (name, curve), colour in zip(claims, _COLOURS):
-            axes.plot(alpha, curve.power(alpha), color=colour, label=name)
+    for (name, curve), colour in zip(claims, _COLOURS):
+        axes.plot(alpha, curve.power(alpha), color=colour, label=name)
     axes.plot(alpha, alpha, color="0.6", linestyle=":", label="chance")
     axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.05), title="Attack against claims")
     axes.set(xlabel="type I error α (false positive rate)", ylabel="power 1 − β (true positive rate)")
@@ -126,10 +121,6 @@ def _draw_stages(axes, delta, names, counts, uppers):
         axes.annotate(total, (counts[-1], spent[-1]), (-8, 7), textcoords="offset points", ha="right", color=colour)
     axes.set(xlabel="steps", ylabel=f"ε at δ = {delta:g}", title="Privacy spent")
     axes.set(xlim=(0, counts[-1]), ylim=(0, 1.2 * np.max(uppers)))
-
-
-def _profile(curve, epsilons):
-    return curve.delta(epsilons)
 
 
 def _trade_off(epsilons, deltas):

@@ -103,8 +103,7 @@ def training_certificate(trained, audit, settings):
     plan = trained.plan
     profiles = [(_NAMES[model], plan.profile(model, trained.spent, precision))
                 for model, precision in _PRECISION.items()]
-    with jax.enable_x64(True):
-        mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds()[1]) for model in _PRECISION]
+    mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds()[1]) for model in _PRECISION]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
     rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
             for (name, _), model, numbers in zip(profiles, _PRECISION, found)]

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv import _array as xp
 from jaxpriv import membership, relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
 from jaxpriv.accounting import compose
@@ -148,11 +149,13 @@ class Plan(PoissonSampled):
         if len(noises) == 1:
             return [(float(noises[0]), steps * 1.0)]
         counts = np.concatenate([np.zeros((1, len(noises))), np.cumsum(np.eye(len(noises))[kinds], 0)])
-        now = counts[steps] if isinstance(steps, (int, np.integer)) else jnp.asarray(counts)[steps]
+        now = xp.gathered(counts, steps)
         return [(float(noise), now[i]) for i, noise in enumerate(noises)]
 
     def epsilon(self, steps):
-        """The worst case's epsilon at delta after `steps` steps, which may be traced: an estimate, to rounding, in float32."""
+        """The worst case's epsilon at delta after `steps` steps: an estimate, to rounding; inside `jit` in float32."""
+        if not xp.any_jax(steps):
+            return self.curve("worst_case", steps).epsilon(self.delta)
         with jax.enable_x64(True):
             steps = jnp.asarray(steps)
             found = self.curve("worst_case", jnp.asarray(steps, jnp.float64) if self._constant else steps).epsilon(self.delta)
@@ -188,9 +191,9 @@ def _membership(plan, parts):
     """Squares of mu add up over the kinds of steps; a step tells no more than differential privacy lets it."""
     n, d, square = plan.batch_size, float(plan.dim), 0.0
     for noise, count in parts:
-        mu = jnp.minimum(membership.gdp_mu_step(d, n, d, noise_std=noise / n, clip_norm=1.0), 1 / noise)
+        mu = xp.minimum(membership.gdp_mu_step(d, n, d, noise_std=noise / n, clip_norm=1.0), 1 / noise)
         square = square + membership.sgd(mu, n, plan.dataset_size, count).gdp_mu() ** 2
-    return worst_case.gaussian(jnp.sqrt(square))
+    return worst_case.gaussian(xp.sqrt(square))
 
 
 _CURVES = {"worst_case": _worst_case, "relaxed": _relaxed, "membership": _membership}
@@ -251,8 +254,7 @@ def holds(plan, privacy):
 
 def _meets(plan, target, model):
     """Whether the curve of this threat model meets a target, if there is one."""
-    with jax.enable_x64(True):
-        return target is not None and bool(np.all(target_of(**target).holds(plan.curve(model))))
+    return target is not None and bool(np.all(target_of(**target).holds(plan.curve(model))))
 
 
 def _reserved(plan, privacy):
