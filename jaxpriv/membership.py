@@ -67,7 +67,7 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     (arXiv:2306.07273), Theorem 5.1.
 
         >>> print(f"{sgd_step(dim=650, batch_size=500, susceptibility=650).power(0.1):.4f}")
-        0.4439
+        0.4440
     """
     dim = as_parameter("dim", dim, AT_LEAST_ONE)
     susceptibility = as_parameter("susceptibility", susceptibility, NONNEGATIVE)
