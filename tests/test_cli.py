@@ -364,7 +364,7 @@ BAD = {
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}": "line 1 is not of a sweep",
     "sweep --noise-multiplier 1 --sampling-rate 0.1 --steps 10 --out {file}/below": "Not a directory",
     "calibrate --sensitivity 1": "exactly one target",
-    "calibrate --sensitivity 1 --epsilon 1 --delta 1e-5": "incomplete",
+    "calibrate --sensitivity 1 --epsilon 1": "incomplete",
     "calibrate --sensitivity 1 --epsilon 1 --delta 1e-5 --mu 1": "exactly one target",
     "calibrate --sensitivity 1 --mu -1": "outside its range",
     "calibrate --sensitivity 1 --advantage 1": "both ends",
