@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from jaxpriv._checks import POSITIVE, as_parameter, check_key
 from jaxpriv.attacks.gradients import as_function, clip, per_example_gradients
@@ -134,6 +133,8 @@ def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm
         raise ValueError("clip_norm = None does not go with objective = 'canife'; accepted: (0, inf)")
     if steps < 1:
         raise ValueError(f"steps = {steps} is outside its range [1, inf)")
+    import optax  # only here: it takes longer to import than all curves
+
     optimizer = optax.adam(0.05) if optimizer is None else optimizer
     function, parameters = as_function(loss, model)
     example = jax.tree.map(jnp.asarray, example)
