@@ -143,13 +143,18 @@ class Mixture(Envelope):
         return lower, upper, xp.sum(xp.where(shares > 0, shares * rate, 0.0), -1)
 
     def solve_epsilon(self, log_delta, reverse):
+        """Newton between the members' epsilons; delta = 0 asks for the largest of those that are ever drawn."""
         each = self._each(lambda m: m.epsilon(_per_member(log_delta, m), reverse))
+        some = log_delta > -xp.inf
+        target = xp.where(some, log_delta, -1.0)
 
         def excess(eps):
             value = self.log_delta(eps, reverse)
-            return log_delta - value, xp.exp(eps + self.touch(eps, reverse).log_alpha - value)
+            return target - value, xp.exp(eps + self.touch(eps, reverse).log_alpha - value)
 
-        return newton_in_bracket(excess, xp.min(each, -1), xp.max(each, -1))
+        found = newton_in_bracket(excess, xp.min(each, -1), xp.max(each, -1))
+        largest = xp.max(xp.where(xp.concatenate(self.weights, -1) > 0, each, 0.0), -1)
+        return xp.where(some | xp.isnan(log_delta), found, largest)
 
     def whole(self, up):
         members = tuple(member.whole(up) for member in self.members)

@@ -66,6 +66,21 @@ KEPT = [
         2.219975800686796e-05,
     ),  # upper: 1 - alpha rounded down
     ("jit64", ("approximate_dp", 0.98, 1e-310), F, "epsilon", 5e-324),  # inf, was 0.98
+    # the largest loss of a mixture, .0160047, was the middle of its members'
+    (
+        "scalar",
+        (
+            "mixture",
+            (
+                ("randomized_response", 0.00021703403094694567),
+                ("randomized_response", 0.016004697698472067),
+            ),
+            (3.337860107421875e-05, 0.9999666213989258),
+        ),
+        S,
+        "epsilon",
+        0.0,
+    ),
     # on the lattice at eps < 0 the upper bound was too small, by 1e-11 of delta: truths .18703303497983992836,
     # .12634511578189357868 and .52063533012467302311
     (
