@@ -181,6 +181,8 @@ def _profile_bounds(experiment, epsilon):
     lower, upper, rate = experiment.bracket(eps, eps, False)
     limit = xp.where(epsilon > 0, -xp.inf, 0.0)
     lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
+    crossed = lower > upper  # which would tell that something was lost, and bounds nothing
+    lower, upper = xp.where(crossed, -xp.inf, lower), xp.where(crossed, 0.0, upper)
     return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
 
 

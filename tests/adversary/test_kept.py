@@ -66,6 +66,7 @@ KEPT = [
         2.219975800686796e-05,
     ),  # upper: 1 - alpha rounded down
     ("jit64", ("approximate_dp", 0.98, 1e-310), F, "epsilon", 5e-324),  # inf, was 0.98
+    ("scalar", ("gaussian", 1e-30), F, "delta", -1e300),  # 1: eps/mu was no number
     # the largest loss of a mixture, .0160047, was the middle of its members'
     (
         "scalar",
