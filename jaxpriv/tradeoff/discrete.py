@@ -116,7 +116,9 @@ class Discrete(Envelope):
         eps = xp.where(reachable, log_power - log_alpha, 0.0) + rest
         endless = xp.any((log_alpha == -xp.inf) & more, -1)
         best = xp.max(xp.where(reachable, eps, -xp.inf), -1)
-        return xp.where(endless, xp.inf, best) + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
+        # delta = 0 asks for the largest loss, which two masses may not tell
+        best = xp.where(log_delta == -xp.inf, self.loss_bound(reverse), xp.where(endless, xp.inf, best))
+        return best + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
 
     def loss_bound(self, reverse):
         """Of the outcomes that happen."""

@@ -67,6 +67,7 @@ KEPT = [
     ),  # upper: 1 - alpha rounded down
     ("jit64", ("approximate_dp", 0.98, 1e-310), F, "epsilon", 5e-324),  # inf, was 0.98
     ("scalar", ("gaussian", 1e-30), F, "delta", -1e300),  # 1: eps/mu was no number
+    ("scalar", ("randomized_response", 5e-324), F, "epsilon", 0.0),  # 5e-324, was 0
     # the largest loss of a mixture, .0160047, was the middle of its members'
     (
         "scalar",
