@@ -10,6 +10,7 @@ written out below: loops, derivative rules, compilation, bits.
 """
 
 import builtins
+import contextlib
 import functools
 import math
 from typing import Any
@@ -173,10 +174,13 @@ def whitened(covariance, away):
     """L^-1 away with the Cholesky factor L of covariance matrices; NaN where one is not positive definite."""
     if any_jax(covariance, away):
         return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(covariance), away[..., None], lower=True)[..., 0]
-    try:
-        return np.linalg.solve(np.linalg.cholesky(covariance), away[..., None])[..., 0]
-    except np.linalg.LinAlgError:
-        return np.full(np.broadcast_shapes(np.shape(covariance)[:-1], np.shape(away)), np.nan)
+    shape = np.broadcast_shapes(np.shape(covariance)[:-1], np.shape(away))
+    covariance, away = np.broadcast_to(covariance, (*shape, shape[-1])), np.broadcast_to(away, shape)
+    found = np.full(shape, np.nan)
+    for index in np.ndindex(shape[:-1]):  # NumPy refuses all matrices for one
+        with contextlib.suppress(np.linalg.LinAlgError):
+            found[index] = np.linalg.solve(np.linalg.cholesky(covariance[index]), away[index])
+    return found
 
 
 # ---------------------------------------------------------------------------------------- derivatives
@@ -204,7 +208,7 @@ def stop_gradient(tree):
 
 def derivative(function, x):
     """(function(x), its derivative) of an elementwise function; by NumPy from differences, to steer a search."""
-    if any_jax(function(x)):
+    if any_jax(x):
         return jax.jvp(function, (x,), (jnp.ones_like(x),))
     step = 1e-6 * (1 + np.abs(x))
     return function(x), (function(x + step) - function(x - step)) / (2 * step)
@@ -251,13 +255,11 @@ def while_loop(goes_on, step, state):
     return jax.lax.while_loop(goes_on, step, state)
 
 
-def fori_loop(start, stop, step, state, settled=None):
-    """`jax.lax.fori_loop`; by NumPy it ends as soon as `settled`(state)."""
+def fori_loop(start, stop, step, state):
+    """`jax.lax.fori_loop`."""
     for index in range(start, stop):
         if any_jax(state):
             return jax.lax.fori_loop(index, stop, step, state)
-        if settled is not None and settled(state):
-            break
         state = step(index, state)
     return state
 

@@ -182,11 +182,11 @@ def _members_of(step):
 
 
 def _up(count):
-    return xp.ceil(count) if isinstance(count, jax.Array) else np.ceil(count)
+    return xp.ceil(count)
 
 
 def _down(count):
-    return xp.floor(count) if isinstance(count, jax.Array) else np.floor(count)
+    return xp.floor(count)
 
 
 def _as_float64(leaf):

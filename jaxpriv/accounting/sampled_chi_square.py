@@ -74,7 +74,7 @@ class SubsampledChiSquareTransform(Sampled):
         return xp.maximum(low, -xp.log(_DEEP / self.df)), high
 
     def _magnitude(self, x, theta):
-        """At v = x + i theta: r (re, im), r over what it is at v = x less 1, and log of dr/dv over what it is there."""
+        """At v = x + i theta: r, log of r over what it is at v = x, half of what r^2 grows by, log of what dr/dv grows by."""
         back = xp.exp(-x)
         y = x - back
         # y(v) - y(x) = i theta - e^-x (e^(-i theta) - 1)
@@ -90,14 +90,17 @@ class SubsampledChiSquareTransform(Sampled):
         zero = xp.zeros_like(change.real)
         more = change + xp.where(up, xp.make_complex(shift_re + zero, shift_im + zero), 0.0)
         r = self._length(x)
-        relative = more / r
+        # log of r(v)/r(x), whose angle may turn often next to r = 0, where it is that of e^y: a df that is no whole number tells
+        shift = xp.make_complex(shift_re + zero, shift_im + zero)
+        ratio = xp.where(up, xp.zeros_like(shift), shift)
+        log_ratio = ratio + xp.where(up, complex_log1p(more / r), xp.log((1 + more / r) * xp.exp(-ratio)))
         # dr/dv = (1 + e^-v)/(1 + e^-y)
         slope = complex_log1p(xp.make_complex(back * (xp.cos(theta) - 1), -back * xp.sin(theta)) / (1 + back))
         fall = xp.expm1(-shift_re) * xp.cos(shift_im) - 2 * xp.sin(shift_im / 2) ** 2
         sink = -xp.exp(-shift_re) * xp.sin(shift_im)
         inverse = 1 / (1 + xp.exp(xp.minimum(y, 700.0)))
         slope = slope - complex_log1p(xp.make_complex(inverse * fall, inverse * sink))
-        return r + more, relative, more * (r + 0.5 * more), slope
+        return r + more, log_ratio, more * (r + 0.5 * more), slope
 
     @staticmethod
     def _length(x):
@@ -123,9 +126,9 @@ class SubsampledChiSquareTransform(Sampled):
         return complex_log_likelihood_ratio(r * r, self.df, self.nc)
 
     def lifted(self, x, theta):
-        r, relative, half_square, slope = self._magnitude(x, theta)
+        r, log_growth, half_square, slope = self._magnitude(x, theta)
         ratio = self._log_likelihood(r)
-        growth = (self.df - 1) * complex_log1p(relative) - half_square + slope
+        growth = (self.df - 1) * log_growth - half_square + slope
         return ratio.real, ratio.imag, growth.real, growth.imag
 
     def clear(self, x, theta):
