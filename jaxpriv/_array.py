@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 _PYTHON = frozenset({bool, int, float})
-_HOST = frozenset({np.ndarray, np.float64, np.bool_})
+_KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
+_ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False, float: False,
                  str: False, type(None): False}
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
@@ -73,19 +74,17 @@ class _Names:
 def _dispatched(by_numpy, by_jax, creates=False):
     @functools.wraps(by_numpy)
     def function(*args, **kwargs):
-        plain = not creates
         for argument in args:
-            kind = type(argument)
-            if kind in _PYTHON:
-                continue
-            plain = False
-            if kind not in _HOST and _has_jax(argument):
+            if type(argument) not in _KNOWN and _has_jax(argument):
                 return by_jax(*args, **kwargs)
         if kwargs and _has_jax(tuple(kwargs.values())):
             return by_jax(*args, **kwargs)
         found = by_numpy(*args, **kwargs)
+        if creates or type(found) in _ARRAY_OR_TUPLE and (type(found) is tuple or found.ndim):
+            return found
         # of Python numbers a Python number, which does not widen what it is multiplied with in JAX
-        return found.item() if plain and isinstance(found, (np.generic, np.ndarray)) and found.ndim == 0 else found
+        plain = builtins.all(type(argument) in _PYTHON for argument in args)
+        return found.item() if plain and isinstance(found, (np.generic, np.ndarray)) else found
 
     return function
 
@@ -181,6 +180,21 @@ def whitened(covariance, away):
         with contextlib.suppress(np.linalg.LinAlgError):
             found[index] = np.linalg.solve(np.linalg.cholesky(covariance[index]), away[index])
     return found
+
+
+def running_max(values):
+    """The largest so far, along the first axis."""
+    if any_jax(values):
+        return jax.lax.cummax(values) if len(values) > 1 else values
+    return np.maximum.accumulate(values)
+
+
+def contracted(one, other):
+    """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as a product of matrices, which its einsum is not."""
+    if any_jax(one, other):
+        return jnp.einsum("an...,jn...->aj...", one, other)
+    found = np.matmul(np.moveaxis(one, (0, 1), (-2, -1)), np.moveaxis(other, (0, 1), (-1, -2)))
+    return np.moveaxis(found, (-2, -1), (0, 1))
 
 
 # ---------------------------------------------------------------------------------------- derivatives

@@ -12,6 +12,10 @@ from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain, is_traced
 _STEPS = 100
 _SEARCHED = 2e-11  # relative width of what `epsilon_bounds` adds by its search
 _TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
+_SECANTS = 40
+_CLOSE = 1e-7  # a secant's step; the one after it would be about its square
+_LEAP = 2.0  # the longest step
+_BLUR = 1e-2  # a surplus up to which it is the width of a bracket
 
 
 def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None, bracket=(1e-3, 1e3),
@@ -88,22 +92,76 @@ def _found(make_curve, target, ends, integer):
     low, high = ends
     at = round if integer else float
 
-    def private(parameter):
+    def surplus(parameter):
+        """log of what is certified over what is allowed: the target holds where that is not positive."""
         with jax.enable_x64(True):
-            return bool(np.all(target.holds(make_curve(at(parameter)).symmetric())))
+            certified, allowed = target.certified(make_curve(at(parameter)).symmetric())
+        if np.all(certified <= allowed):
+            return 0.0
+        with np.errstate(divide="ignore"):
+            more = float(np.max(np.log(certified) - np.log(allowed)))
+        return math.inf if math.isnan(more) else max(more, 1e-16)
 
     def excess(parameter):
         with jax.enable_x64(True):
             value = float(np.max(target.excess(make_curve(parameter).symmetric())))
         return -1e3 if value == -math.inf else min(value, 1e3)
 
-    at_low, at_high = private(low), private(high)
+    found = _by_secants(excess, target.depth(), low, high)
+    if found is None:
+        good, bad = _sides(surplus, low, high)
+        root, slope = _root(excess, good, bad), math.inf
+    else:
+        root, slope = found
+        good, bad = (low, high) if slope > 0 else (high, low)
+    if integer:
+        return _last_whole(surplus, good, bad, root)
+    return _last_private(surplus, good, root, abs(slope))
+
+
+def _sides(surplus, low, high):
+    """The ends of a bracket at which the target holds and fails."""
+    at_low, at_high = surplus(low) <= 0, surplus(high) <= 0
     if at_low == at_high:
         verb = "holds" if at_low else "fails"
-        raise ValueError(f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); widen it to enclose the answer")
-    good, bad = (low, high) if at_low else (high, low)
-    root = _root(excess, good, bad)
-    return _last_private(private, good, bad, root, integer)
+        raise ValueError(
+            f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); widen it to enclose the answer"
+        )
+    return (low, high) if at_low else (high, low)
+
+
+def _by_secants(excess, depth, low, high):
+    """(where the estimate crosses zero, its slope by log parameter there), from the middle of the bracket; None if that fails.
+
+    depth: -log of what is allowed, or None. log of a small probability goes with a power of the parameter, nearly: its
+    logarithm is what the secants are drawn through.
+    """
+
+    def value(t):
+        over = excess(math.exp(t))
+        if depth is None:
+            return over
+        return depth * (math.log(depth) - math.log(max(depth - over, 1e-3 * depth)))
+
+    ends = math.log(low), math.log(high)
+    a = 0.5 * (ends[0] + ends[1])
+    b = a + min(0.05, 0.1 * (ends[1] - ends[0]))
+    at_a, at_b = value(a), value(b)
+    slope, clipped = 0.0, 0
+    for _ in range(_SECANTS):
+        if abs(b - a) > 1e-6:
+            slope = (at_b - at_a) / (b - a)
+        if not (math.isfinite(slope) and slope != 0):
+            return None
+        step = min(max(-at_b / slope, -_LEAP), _LEAP)
+        new = min(max(b + step, ends[0]), ends[1])
+        clipped = clipped + 1 if new in ends else 0
+        if clipped > 1:
+            return None
+        if abs(new - b) < _CLOSE:
+            return math.exp(new), slope
+        a, at_a, b, at_b = b, at_b, new, value(new)
+    return None
 
 
 def _root(excess, good, bad):
@@ -133,28 +191,41 @@ def _root(excess, good, bad):
     return math.exp(best)
 
 
-def _last_private(private, good, bad, root, integer):
-    """From the root by steps that grow fourfold until the target holds; and back, by halves, where that took long steps."""
-    if integer:
-        step = 1 if good > bad else -1
-        answer = math.ceil(root - 1e-9) if step > 0 else math.floor(root + 1e-9)
-        while answer != good and not private(answer):
-            answer += step
-        while answer - step != bad and private(answer - step):
-            answer -= step
-        return int(answer)
+def _last_whole(surplus, good, bad, root):
+    """The last whole number at which the target holds, from next to the root."""
+    step = 1 if good > bad else -1
+    answer = math.ceil(root - 1e-9) if step > 0 else math.floor(root + 1e-9)
+    while answer != good and surplus(answer) > 0:
+        answer += step
+    while answer - step != bad and surplus(answer - step) <= 0:
+        answer -= step
+    return int(answer)
+
+
+def _last_private(surplus, good, root, slope):
+    """From the root outwards until the target holds; and back, by halves, where that took long steps.
+
+    The first step is as long as rounding asks for, the next as the width of the bound over the estimate's slope, each
+    further one four times the last.
+    """
     towards, failed, width = math.log(good / root), 0.0, 1e-12
-    while width < abs(towards) and not private(root * math.exp(math.copysign(width, towards))):
-        failed, width = width, 4 * width
+    while width < abs(towards):
+        more = surplus(root * math.exp(math.copysign(width, towards)))
+        if more <= 0:
+            break
+        failed, width = width, max(4 * width, 1.2 * more / slope if more < _BLUR else 0.0)
     width = min(width, abs(towards))
     while width - failed > 1e-10:
         middle = 0.5 * (failed + width)
-        failed, width = (failed, middle) if private(root * math.exp(math.copysign(middle, towards))) else (middle, width)
+        if surplus(root * math.exp(math.copysign(middle, towards))) <= 0:
+            width = middle
+        else:
+            failed = middle
     return float(good) if width == abs(towards) else root * math.exp(math.copysign(width, towards))
 
 
 class Target(NamedTuple):
-    """One privacy target: its numbers, what a curve exceeds it by (negative if met), and whether a curve surely meets it."""
+    """One privacy target: its numbers, what a curve exceeds it by (negative if met), and what is certified of a curve."""
 
     name: str
     values: tuple
@@ -171,18 +242,30 @@ class Target(NamedTuple):
         fpr, tpr = self.values
         return xp.log(curve.power(fpr)) - xp.log(tpr)
 
-    def holds(self, curve) -> Any:
-        """The upper bound."""
+    def holds(self, curve):
+        """Does the curve surely meet it?"""
+        certified, allowed = self.certified(curve)
+        return certified <= allowed
+
+    def depth(self):
+        """-log of an allowed probability, None for other targets and for what allows everything."""
+        allowed = {"epsilon and delta": -1, "advantage": 0, "fpr and tpr": 1}.get(self.name)
+        if allowed is None or not 0 < self.values[allowed] < 1:
+            return None
+        return -math.log(self.values[allowed])
+
+    def certified(self, curve) -> Any:
+        """(an upper bound of what the target limits, the limit)."""
         if self.name == "epsilon and delta":
             epsilon, delta = self.values
             # a little below epsilon, so that the upper end of epsilon_bounds(delta), found by a search, is not above it either
-            return curve.delta_bounds(epsilon * (1 - _SEARCHED))[1] <= delta
+            return curve.delta_bounds(epsilon * (1 - _SEARCHED))[1], delta
         if self.name == "advantage":
-            return curve.advantage_bounds()[1] <= self.values[0]
+            return curve.advantage_bounds()[1], self.values[0]
         if self.name == "mu":
-            return curve.gdp_mu() <= self.values[0]
+            return curve.gdp_mu(), self.values[0]
         fpr, tpr = self.values
-        return (1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16) <= tpr
+        return (1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16), tpr
 
 
 def target_of(epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None):

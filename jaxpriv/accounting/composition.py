@@ -1,6 +1,5 @@
 """Several mechanisms seen together by one adversary: the curve of the sum of their privacy losses."""
 
-import math
 import operator
 from dataclasses import replace
 from typing import Any, cast
@@ -14,10 +13,11 @@ from jaxpriv._derived import Derived, derived, grown, known_whole, product, reso
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
+from jaxpriv.accounting.enclosure import bracket, epsilon_bracket
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
-from jaxpriv.accounting.inversion import bracket, invert, log_result
-from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, stacked
+from jaxpriv.accounting.inversion import invert, log_result
+from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, saddle_epsilon, stacked
 from jaxpriv.accounting.quadratic import NormalTransform
 from jaxpriv.accounting.sampled import Sampled
 from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
@@ -35,6 +35,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
+_DEEP = -60.0  # log delta below which it does not
 
 
 @pytree
@@ -106,15 +107,24 @@ class Composed(Directed):
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high. For eps < 0 delta(eps) = (1 - e^eps) + e^eps delta_r(-eps)."""
         del low
-        eps = high
-        found, inside, flipped = self._profile(eps, reverse, bracket)
-        # next to the largest loss rounding decides whether there is anything left
-        near = xp.abs(eps) < line.loss_bound(self._directed((eps < 0) ^ reverse)) * (1 + 1e-13)
-        lower = xp.where(inside, found.lower, -xp.inf)
-        upper = xp.where(inside, found.upper, xp.where(near & self._leaks(), -30.0, -xp.inf))
+        eps, flipped = high, high < 0
+        lower, upper, rate = bracket(self._directed(flipped ^ reverse), xp.abs(eps))
         down = xp.where(flipped, eps, -1.0)
         low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
-        return xp.where(flipped, low, lower), xp.where(flipped, high, upper), xp.where(inside, found.rate, xp.inf)
+        return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """By NumPy from one line for all that is asked; by the general search where that does not serve."""
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        terms = self._directed(np.full(log_delta.shape, reverse))
+        low, high = epsilon_bracket(terms, lowest, log_delta)
+        lost = np.isnan(low)
+        if lost.any():
+            own = jax.tree.map(lambda leaf: leaf[lost], self)
+            targets = lowest[lost], log_delta[lost]
+            low[lost], high[lost] = super(Composed, own).epsilon_bracket(*targets, reverse)
+        return low, high
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
@@ -152,23 +162,7 @@ class Composed(Directed):
         terms = self._directed(xp.full(log_delta.shape, reverse))
         reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
         target = xp.where(reachable, log_delta, -1.0)
-
-        def saddle(c):
-            """eps whose saddle is c, -log delta there, and c times its slope in c."""
-            total, mean, variance = cumulants(terms, c)
-            eps = mean - 1 / c - 1 / (1 + c)
-            bend = variance + 1 / c**2 + 1 / (1 + c) ** 2
-            return eps, eps * c + xp.log(c) + xp.log1p(c) - total + 0.5 * xp.log(2 * math.pi * bend), c * c * bend
-
-        def shortfall(x):
-            _, value, slope = saddle(xp.exp(x))
-            return value + target, slope
-
-        _, _, variance = cumulants(terms, xp.zeros_like(target))
-        low = xp.full_like(target, -20.0)
-        guess = 0.5 * (xp.log(-2 * target) - xp.log(variance))
-        x = newton_in_bracket(shortfall, low, low + 36.0, start=xp.where(xp.isfinite(guess), guess, 0.0), tolerance=1e-2)
-        eps = xp.maximum(saddle(xp.exp(x))[0], 0.0)
+        eps = saddle_epsilon(terms, target)
 
         def step(state):
             count, eps, _ = state
@@ -211,7 +205,7 @@ def _log_delta(terms, eps):
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
     logs = invert(terms, eps, DELTA)
-    lost = ~logs.followed & (eps < line.loss_bound(terms))
+    lost = ~logs.followed & (eps < line.loss_bound(terms)) & (logs.result > _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
     for at in np.ndindex(lost.shape):
         own = Composed(xp.row(terms, at)).otherwise() if lost[at] else None

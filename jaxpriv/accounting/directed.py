@@ -15,11 +15,12 @@ class Directed(Envelope):
     def directed(self, reverse):
         """The experiment whose forward direction is the one asked for; reverse: bool, or an array of them over the batch."""
 
-    def _both(self, method, value):
-        """The results of method(experiment, value) for both directions."""
-        wide = self.aligned((2, *value.shape), value.dtype)
-        when = xp.asarray([False, True]).reshape((2,) + (1,) * value.ndim)
-        found = method(wide.directed(when), xp.stack([value, value]))
+    def _both(self, method, *values):
+        """The results of method(experiment, *values) for both directions."""
+        first = values[0]
+        wide = self.aligned((2, *first.shape), first.dtype)
+        when = xp.asarray([False, True]).reshape((2,) + (1,) * first.ndim)
+        found = method(wide.directed(when), *(xp.stack([value, value]) for value in values))
         return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
 
     def log_deltas(self, eps):
@@ -37,6 +38,9 @@ class Directed(Envelope):
     def brackets(self, low, high):
         del low  # the same number
         return self._both(lambda own, e: own.bracket(e, e, False), high)
+
+    def epsilon_brackets(self, lowest, log_delta):
+        return self._both(lambda own, a, b: own.epsilon_bracket(a, b, False), lowest, log_delta)
 
     def subsampled(self, rate):
         raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")

@@ -36,13 +36,12 @@ DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
 class Line(NamedTuple):
     """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
 
-    factor: log of the integrand at y = 0, less K. estimate: the saddle-point approximation of the log of the integral.
-    further: (candidates, ...), other d, and beyond: Chernoff's exponents there, infinite for those that are not larger.
+    estimate: the saddle-point approximation of the log of the integral. further: (candidates, ...), other d, and beyond:
+    Chernoff's exponents there, infinite for those that are not larger.
     """
 
     d: jax.Array
     side: jax.Array
-    factor: jax.Array
     spacing: jax.Array
     estimate: jax.Array
     further: jax.Array
@@ -123,9 +122,7 @@ def place(terms, eps, kind):
     beyond = total - side * eps * d
     beyond = xp.where(xp.isnan(beyond), xp.inf, beyond)  # what is out of range bounds nothing
     further, d, total = d, d[:_NEARER], total[:_NEARER]
-    away = xp.where(kind.double, xp.log(xp.where(inner, 1 - d, 1 + d)), 0.0)
-    factor = -side * eps * d - xp.log(d) - away
-    height = total + factor
+    height = total + log_factor(kind, side, d, eps)
     estimate = xp.minimum(height[0] - 0.5 * xp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
     # where steps tell much rarely K leaps at some d, and what lies before it bounds what lies further than a smaller d
     step = further - d[:, None]
@@ -133,16 +130,47 @@ def place(terms, eps, kind):
     far = xp.min(xp.where(away_from, (beyond - estimate + _NEGLIGIBLE) / xp.where(away_from, step, 1.0), xp.inf), 1)
     width = xp.maximum((_NEGLIGIBLE - estimate) / d, far)
     width = xp.where(height <= height[0] + _CANCELS, width, xp.inf)
-    d, factor, width = at_smallest(width, d), at_smallest(width, factor), xp.min(width, 0)
+    d, width = at_smallest(width, d), xp.min(width, 0)
     beyond = xp.where(further > d * (1 + 1e-9), beyond, xp.inf)
-    return Line(d, side, factor, 2 * math.pi / width, estimate, further, beyond)
+    return Line(d, side, 2 * math.pi / width, estimate, further, beyond)
+
+
+def log_factor(kind, side, d, eps):
+    """log of the integrand at y = 0, less K."""
+    away = xp.where(kind.double, xp.log(xp.where((side < 0) & xp.asarray(kind.double), 1 - d, 1 + d)), 0.0)
+    return -side * eps * d - xp.log(d) - away
 
 
 def along(terms, eps, kind):
     """(the `Line`, the transforms there, log of the integrand at y = 0)."""
     line = place(terms, eps, kind)
     tilts = tilted(terms, on_axis(kind, line.side, line.d))
-    return line, tilts, over_steps(terms, [tilt.value for tilt in tilts]) + line.factor
+    total = over_steps(terms, [tilt.value for tilt in tilts])
+    return line, tilts, total + log_factor(kind, line.side, line.d, eps)
+
+
+def saddle_epsilon(terms, log_delta):
+    """The eps >= 0 at which the saddle-point approximation of log delta is `log_delta`, to about a hundredth."""
+
+    def saddle(c):
+        """eps whose saddle is c, -log delta there, and c times its slope in c."""
+        total, mean, variance = cumulants(terms, c)
+        eps = mean - 1 / c - 1 / (1 + c)
+        bend = variance + 1 / c**2 + 1 / (1 + c) ** 2
+        value = eps * c + xp.log(c) + xp.log1p(c) - total + 0.5 * xp.log(2 * math.pi * bend)
+        return eps, value, c * c * bend
+
+    def shortfall(x):
+        """On a scale on which a Newton step stays a good one where K leaps, and value with it."""
+        _, value, slope = saddle(xp.exp(x))
+        return xp.arcsinh(value) - xp.arcsinh(-log_delta), slope / xp.sqrt(1 + value * value)
+
+    _, _, variance = cumulants(terms, xp.zeros_like(log_delta))
+    low = xp.full_like(log_delta, -20.0)
+    guess = 0.5 * (xp.log(-2 * log_delta) - xp.log(variance))
+    start = xp.where(xp.isfinite(guess), guess, 0.0)
+    x = newton_in_bracket(shortfall, low, low + 36.0, start=start, tolerance=1e-2)
+    return xp.maximum(saddle(xp.exp(x))[0], 0.0)
 
 
 def at_smallest(keys, values):

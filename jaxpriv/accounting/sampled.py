@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting.transforms import BLOCK, UNKNOWN, unknown_once
+from jaxpriv.accounting.transforms import BLOCK, UNKNOWN, blocks_at_once, unknown_once
 
 NODES = 384
 _FEWER = 128  # of them, where an error of 1e-14 does no harm
@@ -82,9 +82,9 @@ class Sampled:
         """(the transform at rate 1 on the line through c, where it is known in closed form; does it hold?), or None."""
         del c
 
-    def clear(self, x, theta):
-        """Is 1+u without a zero between the real axis and x + i theta?"""
-        del x, theta
+    def clear(self, x, theta, lifted):
+        """Is 1+u without a zero between the real axis and x + i theta, for all x? Of what `lifted` gives there."""
+        del x, theta, lifted
         return True
 
     def power(self, c):
@@ -164,9 +164,9 @@ class Sampled:
         large = rate * xp.exp(xp.where(usual | (a > 500), 0.0, a))
         return loss, xp.where(usual, u, xp.where(a > 500, 0.0, large))
 
-    def log_ratio(self, x, theta):
-        """(log|1+u|, arg(1+u)) at z = x + i theta, and what the density grows by there."""
-        rate, (a, b, *growth) = self.rate, self.lifted(x, theta)
+    def log_ratio(self, lifted):
+        """(log|1+u|, arg(1+u)), and what the density grows by, of what `lifted` gives."""
+        rate, (a, b, *growth) = self.rate, lifted
         # 1 + r (e^(a+ib) - 1) as it stands while that is of order 1, and both parts over the larger one elsewhere
         top = xp.stop_gradient(xp.maximum(a + xp.log(rate), xp.log1p(-rate)))
         absent = (1 - rate) * xp.exp(xp.minimum(-top, 600.0))  # at rate 1 there is none, however small the other
@@ -209,18 +209,29 @@ class TiltedSampled:
         where no height is known to serve.
         """
         shape = (_HEIGHTS,) + (1,) * (self.x.ndim - 1)
-        d = xp.linspace(1.0, 0.1, _HEIGHTS, dtype=self.s.dtype).reshape(shape) * self.transform.strip()
+        heights = xp.linspace(1.0, 0.1, _HEIGHTS, dtype=self.s.dtype).reshape(shape)
+        if not xp.any_jax(self.x):
+            highest = self._highest(heights[:1])
+            if np.all(highest > 0):
+                return highest
+        return xp.stop_gradient(self._highest(heights))
+
+    def _highest(self, shares):
+        """Of the heights at these shares of the strip the highest that serves."""
+        d = shares * self.transform.strip()
         some = slice(1, None, 3)  # of the nodes serve
         x, edge = self.x[some], 2 * d[:, None] * (1 - 1e-9)
-        log_size, _, grows, _ = self.transform.log_ratio(x, edge)
+        lifted = self.transform.lifted(x, edge)
+        log_size, _, grows, _ = self.transform.log_ratio(lifted)
         exponent = self.exponent[some] + self.s * (log_size - self.loss[some]) + grows
         growth = xp.logsumexp(exponent, 1) + math.log(3.0) - self.value
-        good = (growth < 3.0) & self.transform.clear(x, edge)
-        return xp.stop_gradient(xp.max(xp.where(good, d, 0.0), 0))
+        good = (growth < 3.0) & self.transform.clear(x, edge, lifted)
+        return xp.max(xp.where(good, d, 0.0), 0)
 
     def on_path(self, theta):
         """(log modulus, angle) of the tilted weights at the height theta, and the loss there."""
-        log_size, angle, grows, turns = self.transform.log_ratio(self.x, theta)
+        transform = self.transform
+        log_size, angle, grows, turns = transform.log_ratio(transform.lifted(self.x, theta))
         size = self.exponent - self.value + grows + self.s * (log_size - self.loss)
         return size, self.s * angle + turns, log_size, angle
 
@@ -229,10 +240,10 @@ class TiltedSampled:
         size = xp.exp(log_weight)
         loss = self.sign * log_size, self.sign * angle
         half = _expm1_i(0.5 * spacing, *loss)
-        one = _turned(half, half)
-        turn, turns = xp.scan(lambda turn, _: (_turned(turn, one), turn), jax.tree.map(xp.zeros_like, one), length=BLOCK)
+        turn, turns = _powers(_turned(half, half), BLOCK)
+        turn, rows = _powers(turn, blocks_at_once(spacing))
         always = None if self.always is None else (self.always[0].line(spacing), self.always[1])
-        return SampledLine((size * xp.cos(phase), size * xp.sin(phase)), half, turns, turn, always)
+        return SampledLine((size * xp.cos(phase), size * xp.sin(phase)), half, turns, rows, turn, always)
 
     def line_error(self):
         """Bound of the rule's error in M(c+iy)/M(c): 2 N/(e^(2 pi d/step) - 1), N the integral along the strip's edges.
@@ -259,15 +270,17 @@ class TiltedSampled:
 
 @pytree
 class SampledLine:
-    """M(c+iy)/M(c) - 1 = sum_k weight_k (e^(iy L_k) - 1), a block of frequencies at a time as a product of matrices.
+    """M(c+iy)/M(c) - 1 = sum_k weight_k (e^(iy L_k) - 1), some blocks of frequencies at a time as a product of matrices.
 
     first: the brackets e^(iy L_k) - 1 at the first y; turns: (block, nodes, ...), those at the differences within a block;
-    turn: at that between two blocks; always: the line at rate 1, and whether it is that.
+    rows: (blocks, nodes, ...), those at the blocks' differences; turn: at what all blocks go on by; always: the line at rate
+    1, and whether it is that.
     """
 
     weight: tuple
     first: tuple
     turns: tuple
+    rows: tuple
     turn: tuple
     always: Any
 
@@ -277,13 +290,17 @@ class SampledLine:
         return self.first, zero, zero, () if self.always is None else self.always[0].start()
 
     def advance(self, state):
-        """(the next block's start, (log modulus, angle) at a block of frequencies); the angle follows M continuously."""
-        (er, ei), before, turned, walk = state
+        """(the next blocks' start, (log modulus, angle) at these frequencies); the angle follows M continuously."""
+        start, before, turned, walk = state
         wr, wi = self.weight
-        weights = xp.stack([wr * (1 + er) - wi * ei, wr * ei + wi * (1 + er)])
-        by_re, by_im = (xp.einsum("an...,jn...->aj...", weights, part) for part in self.turns)
-        re = xp.sum(wr * er - wi * ei, 0) + by_re[0] - by_im[1]
-        im = xp.sum(wr * ei + wi * er, 0) + by_re[1] + by_im[0]
+        er, ei = _turned(start, self.rows)
+        at_start = wr * er - wi * ei, wr * ei + wi * er
+        weights = xp.concatenate([at_start[0] + wr, at_start[1] + wi])
+        by_re, by_im = (xp.contracted(weights, part) for part in self.turns)
+        rows = len(er)
+        re, im = (xp.sum(part, 1)[:, None] for part in at_start)
+        re = (re + by_re[:rows] - by_im[rows:]).reshape((-1, *by_re.shape[2:]))
+        im = (im + by_re[rows:] + by_im[:rows]).reshape((-1, *by_re.shape[2:]))
         less = re * (2 + re) + im * im  # |M|^2 - 1
         near = less > -0.3
         size = 0.5 * xp.where(near, xp.log1p(xp.where(near, less, 0.0)), xp.log((1 + re) ** 2 + im * im + 1e-37))
@@ -296,7 +313,7 @@ class SampledLine:
             size, followed = (xp.where(self.always[1], with_derivative(exact, value), value)
                               for exact, value in zip(always, (size, followed)))
         after = xp.stop_gradient(angle[-1])
-        return (_turned((er, ei), self.turn), after, turns[-1], walk), (size, followed)
+        return (_turned(start, self.turn), after, turns[-1], walk), (size, followed)
 
 
 def with_derivative(exact, value):
@@ -308,6 +325,11 @@ def _turned(one, other):
     """(1 + a)(1 + b) - 1 of complex numbers."""
     (ar, ai), (br, bi) = one, other
     return ar + br + ar * br - ai * bi, ai + bi + ar * bi + ai * br
+
+
+def _powers(one, count):
+    """((1 + a)^count - 1, [(1 + a)^k - 1 for k < count]) of a complex number a."""
+    return xp.scan(lambda power, _: (_turned(power, one), power), jax.tree.map(xp.zeros_like, one), length=count)
 
 
 def _expm1_i(y, re, im):

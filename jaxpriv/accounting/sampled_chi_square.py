@@ -131,7 +131,7 @@ class SubsampledChiSquareTransform(Sampled):
         growth = (self.df - 1) * log_growth - half_square + slope
         return ratio.real, ratio.imag, growth.real, growth.imag
 
-    def clear(self, x, theta):
+    def clear(self, x, theta, lifted):
         """1+u is zero only where Lambda < 0 and |rate Lambda| = 1 - rate.
 
         Lambda itself has zeros at negative r^2 <= -2 df/nc only (Rayleigh's sum of the inverse squares of Bessel's zeros is
@@ -141,9 +141,9 @@ class SubsampledChiSquareTransform(Sampled):
         r, *_ = self._magnitude(x, theta)
         square = r * r
         away = (square.real > 0) | (xp.abs(square) * self.nc < self.df)
-        ratio = self._log_likelihood(r)
-        near = xp.abs(ratio.imag) < _FAR
-        large = ratio.real + xp.log(self.rate) > xp.log1p(-self.rate) + 0.1
+        log_likelihood, angle, *_ = lifted
+        near = xp.abs(angle) < _FAR
+        large = log_likelihood + xp.log(self.rate) > xp.log1p(-self.rate) + 0.1
         # a place: all before it are near, all from it on large
         before = xp.cumsum(xp.where(near, 0, 1), 1) == 0
         after = xp.flip(xp.cumsum(xp.flip(xp.where(large, 0, 1), 1), 1), 1) == 0
@@ -192,7 +192,7 @@ class SubsampledChiSquareTransform(Sampled):
             x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
             loss, _ = self.loss(x)
             weight = self.log_weight(x) + xp.log(tilt.step / parts) + tilt.s * loss - tilt.value
-            log_size, angle, grows, _ = self.log_ratio(x, theta)
+            log_size, angle, grows, _ = self.log_ratio(self.lifted(x, theta))
             sizes.append(weight + grows + tilt.s * (log_size - loss))
             angles.append(xp.abs(angle))
             errors.append(4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20)

@@ -16,7 +16,8 @@ import jax
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 
-BLOCK = 16  # frequencies at a time
+BLOCK = 16  # frequencies to a table
+_ROWS = 16  # such blocks at a time by NumPy, to which a call costs as much as a thousand numbers
 UNKNOWN = -1e30  # in place of a logarithm; finite, so that what is not taken has derivatives
 
 
@@ -25,10 +26,16 @@ def unknown_once(eps, parameter, kind):
     return xp.full(xp.broadcast_shapes(xp.shape(eps), xp.shape(parameter)), UNKNOWN, parameter.dtype) + 0 * kind.pole
 
 
+def blocks_at_once(value):
+    """How many blocks of frequencies a `line` advances by."""
+    return 1 if xp.any_jax(value) else _ROWS
+
+
 def block_of_frequencies(first, spacing):
-    """(the frequencies of a block from `first` on, the next block's first)."""
-    y = first + xp.arange(BLOCK, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
-    return y, first + BLOCK * spacing
+    """(the frequencies of the next blocks from `first` on, and the first one after them)."""
+    count = BLOCK * blocks_at_once(first)
+    y = first + xp.arange(count, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
+    return y, first + count * spacing
 
 
 @pytree

@@ -14,7 +14,8 @@ from jaxpriv._checks import is_traced
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import evaluate
 
-_WIDE = 1e-3  # relative width of a bracket from which on other means are tried
+_WIDE = 1e-3  # relative width of a bracket from which on other means are tried,
+_DEEP = -46.0  # unless delta is below e^-46, where they have not been seen to help
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -166,6 +167,7 @@ def _both_means(bounds_of, logarithms):
         low, high = low.ravel(), high.ravel()
         with np.errstate(invalid="ignore"):
             wide = (high - low > _WIDE * (1.0 if logarithms else np.abs(high))) & (high > -np.inf)
+            wide &= ~(logarithms & (high < _DEEP))
         if not wide.any():
             return low.reshape(shape), high.reshape(shape)
         each = experiment.aligned(shape, xp.float64), *(xp.broadcast_to(value, shape) for value in values)

@@ -331,6 +331,18 @@ class Hull(Envelope):
         own = self.bracket(low, high, False)
         return own, own
 
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """The largest of the directions' own; in a program one search for all of them, which is smaller."""
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        found = [own for member in self.members for own in member.epsilon_brackets(lowest, log_delta)]
+        lower, upper = zip(*found)
+        return _largest(lower), _largest(upper)
+
+    def epsilon_brackets(self, lowest, log_delta):
+        own = self.epsilon_bracket(lowest, log_delta, False)
+        return own, own
+
     def otherwise(self):
         others = [member.otherwise() for member in self.members]
         if all(other is None for other in others):

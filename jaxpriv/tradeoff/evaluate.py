@@ -11,6 +11,7 @@ from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
+from jaxpriv.tradeoff.stepping import profile_bounds
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -174,18 +175,6 @@ def auc(experiment, zero):
     return xp.sum_of(panel, (xp.moveaxis(ends[..., :-1], -1, 0), xp.moveaxis(ends[..., 1:], -1, 0)))
 
 
-def _profile_bounds(experiment, epsilon):
-    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too."""
-    finite = xp.isfinite(epsilon)
-    eps = xp.where(finite, epsilon, 0.0)
-    lower, upper, rate = experiment.bracket(eps, eps, False)
-    limit = xp.where(epsilon > 0, -xp.inf, 0.0)
-    lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
-    crossed = lower > upper  # which would tell that something was lost, and bounds nothing
-    lower, upper = xp.where(crossed, -xp.inf, lower), xp.where(crossed, 0.0, upper)
-    return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
-
-
 def outward(lower, upper):
     """Of logarithms of probabilities the probabilities, rounded outward; what is too small a number becomes the least."""
     info = xp.finfo(lower.dtype)
@@ -195,53 +184,18 @@ def outward(lower, upper):
 
 @elementwise(REAL, "epsilon")
 def bounds_of_log_delta(experiment, epsilon):
-    return _profile_bounds(experiment, epsilon)[:2]
+    return profile_bounds(experiment, False, epsilon)[:2]
 
 
 @elementwise(REAL, "epsilon")
 def bounds_of_delta(experiment, epsilon):
-    return outward(*_profile_bounds(experiment, epsilon)[:2])
+    return outward(*profile_bounds(experiment, False, epsilon)[:2])
 
 
 @elementwise([LOG, LOG, UNIT], "lowest", "log_delta", "delta")
 def bounds_of_epsilon(experiment, lowest, log_delta, delta):
-    """For log delta between `lowest` and `log_delta`, which differ where delta is not known better.
-
-    The estimate stepped out to both sides until both ends verify: by what rounding may do, then by delta's bracket.
-
-    Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
-    """
-    estimate = experiment.epsilon(xp.minimum(log_delta, 0.0), False)
-    some = log_delta > -xp.inf
-    found, endless = some & xp.isfinite(estimate), some & (estimate == xp.inf)
-    at = xp.where(found, estimate, 1.0)
-    both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *at.shape), at.dtype)
-    sides = xp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
-    little = 64 * xp.finfo(at.dtype).eps * at
-
-    def verify(state):
-        step, ends, width, best, _ = state
-        lower, upper, rate = _profile_bounds(both, ends)
-        holds = xp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= lowest])
-        best = xp.where(holds, ends, best)
-        # the slope of delta tells how far its bracket reaches
-        reach = 2 * xp.maximum(upper - lowest, log_delta - lower) / rate
-        reach = xp.where(xp.isfinite(reach), xp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
-        width = xp.where(step == 0, reach, 4 * width)
-        moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
-        grows = endless & holds[0] & (ends[0] < 1e300)
-        settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
-        return step + 1, xp.where(endless, xp.where(grows, 2 * ends, ends), moved), width, best, settled
-
-    start = xp.where(endless, 1.0, xp.maximum(at + sides * little, 0.0))
-    worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
-    state = (0, start, xp.zeros_like(start), worst, ~(found | endless))
-    _, _, _, best, _ = xp.while_loop(lambda state: ~xp.all(state[4]), verify, state)
-    low, high = best[0], xp.where(found, best[1], xp.inf)
-    # delta = 0 asks for the largest loss, delta = 1 for nothing
-    none, ulp = log_delta == -xp.inf, 64 * xp.finfo(at.dtype).eps
-    low = xp.where(none, estimate * (1 - ulp), xp.where(log_delta >= 0, 0.0, low))
-    high = xp.where(none, estimate * (1 + ulp), xp.where(log_delta >= 0, 0.0, high))
+    """For log delta between `lowest` and `log_delta`, which differ where delta is not known better."""
+    low, high = experiment.epsilon_bracket(lowest, log_delta, False)
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:
@@ -269,7 +223,7 @@ def bounds_of_beta(experiment, alpha):
         """The second time as far apart as the width of the brackets makes best."""
         step, *_ = state
         ends = eps + step * aside
-        lower, upper, rate = _profile_bounds(three, ends)
+        lower, upper, rate = profile_bounds(three, False, ends)
         lower, upper = outward(lower, upper)
         blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
         step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
@@ -300,7 +254,7 @@ def least_mu(experiment, zero):
     eps = xp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
     eps = xp.broadcast_to(eps, (4, *zero.shape))
-    target = _profile_bounds(spread, eps)[0]
+    target = profile_bounds(spread, False, eps)[0]
     goal = xp.where(xp.isfinite(target), target, -1.0)
 
     def shortfall(log_mu):

@@ -22,6 +22,7 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
+from jaxpriv.tradeoff.stepping import epsilon_bracket
 
 
 class Point(NamedTuple):
@@ -168,6 +169,14 @@ class Experiment(ABC):
 
         The interval is that of one number, known to rounding: lower bounds delta(high), upper delta(low).
         """
+
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
+        return epsilon_bracket(self, reverse, lowest, log_delta)
+
+    def epsilon_brackets(self, lowest, log_delta):
+        """Those of both directions."""
+        return (self.epsilon_bracket(lowest, log_delta, False), self.epsilon_bracket(lowest, log_delta, True))
 
     def steepness(self, eps, reverse):
         """-d log delta/d eps = e^eps alpha/delta, infinite where delta is 0."""

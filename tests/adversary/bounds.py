@@ -13,6 +13,11 @@ import numpy as np
 import jaxpriv
 
 MODES = ("eager", "scalar", "jit32", "jit64")
+NOISE, NEAR, NARROW = (
+    (0.1, 1e4),
+    1e-6,
+    1e-8,
+)  # of calibrate; of its answer, relative; of delta's bracket
 W, R = jaxpriv.worst_case, jaxpriv.relaxed
 
 
@@ -50,6 +55,10 @@ def curve(mechanism, take):
         return jaxpriv.tradeoff.mixture(members, stack(weights, -1))
     if name == "dp_sgd":
         return W.subsampled_gaussian(take(), take(), take())
+    if name == "replace_one":
+        return W.subsampled_gaussian(take(), take(), take(), adjacency="replace_one")
+    if name == "relaxed_sgd":
+        return R.subsampled_gaussian(take(), take(), take(), take())
     if name == "power":
         inner = curve(p[0], take)
         return inner.compose(take())
@@ -110,6 +119,8 @@ def says(settings, mode):
 
 def answers(settings, mode):
     first = settings[0]
+    if first.method == "noise":
+        return [calibrated(*s.mechanism[1:], s.argument) for s in settings]
     if mode == "scalar":
         with jax.enable_x64(False):
             return [
@@ -134,6 +145,17 @@ def answers(settings, mode):
             low, high = program(first.mechanism, first.direction, first.method, mode)(arrays, at)
     low, high = np.broadcast_to(low, len(settings)), np.broadcast_to(high, len(settings))
     return list(zip(low.tolist(), high.tolist()))
+
+
+def calibrated(rate, steps, delta, epsilon):
+    """(lower, upper) of the smallest noise multiplier that is private enough; 0 where delta is not known to tell."""
+
+    def noisy(noise):
+        return W.subsampled_gaussian(noise, rate, steps).symmetric()
+
+    found = jaxpriv.calibrate(noisy, epsilon=epsilon, delta=delta, bracket=NOISE)
+    low, high = noisy(found).delta_bounds(epsilon)
+    return (found * (1 - NEAR) if high - low < NARROW * delta else 0.0), found
 
 
 def pair(bounds):

@@ -21,6 +21,7 @@ from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.verdict import WIDE, Verdict, judge
 from tests.compiling import compile_fast
 
+PATIENCE = {"relaxed_sgd": 12, "replace_one": 12, "calibrated": 12}  # seconds; others: 3
 KINDS = {"jit32": np.float32}
 
 
@@ -44,7 +45,7 @@ def positive(mechanism):
     name, *p = mechanism
     if name == "subsample":
         return 0 < p[0] <= 1 and positive(p[1])
-    if name == "dp_sgd":
+    if name in ("dp_sgd", "relaxed_sgd", "replace_one"):
         return p[0] > 0 and 0 < p[1] <= 1
     return all(positive(m) for m in p if isinstance(m, tuple) and m and isinstance(m[0], str))
 
@@ -63,12 +64,13 @@ def judged(settings, mode):
     return [(s, b, patient(s, b)) for s, b in zip(settings, brackets)]
 
 
-def patient(setting, bracket, seconds=3):
+def patient(setting, bracket):
     """The verdict, or "unavailable" if the oracle takes too much of the processor."""
 
     def late(*_):
         raise Unavailable("the oracle took too long")
 
+    seconds = PATIENCE.get(setting.mechanism[0], 3)
     before = signal.signal(signal.SIGVTALRM, late)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:

@@ -5,11 +5,11 @@ A mechanism is a tuple of a name and doubles, which are taken exactly as they ar
     ("gaussian", mu)  ("laplace", ratio)  ("randomized_response", E)  ("approximate_dp", E, D)
     ("relaxed_gaussian", mu, dim)  ("relaxed_laplace", ratio)  ("membership", dim, batch_size, susceptibility)
     ("subsample", rate, mechanism)  ("mixture", (mechanisms...), (weights...))
-    ("dp_sgd", noise_multiplier, sampling_rate, steps)
+    ("dp_sgd", noise_multiplier, sampling_rate, steps)  ("replace_one", the same)  ("relaxed_sgd", the same, dim)
     ("compose", mechanism, ...)  ("power", mechanism, n)
 
 `truth(mechanism, eps, direction)` encloses delta(eps) and 1 - delta(eps): closed forms (`closed`), enumerations
-(`finite`), or the inverted transform (`inversion`). For DP-SGD of a fractional number of steps at a rate below 1 a
+(`finite`), or the inverted transform (`inversion`, `turned`). For DP-SGD of a fractional number of steps at a rate below 1 a
 certificate is one of whole steps: there are two truths, at the floor and at the ceiling, and a bracket holds both.
 Raises `Unavailable` where no method is within its budget.
 """
@@ -24,6 +24,8 @@ from tests.adversary.chi_square import Unavailable
 from tests.adversary.closed import perfect, profile
 from tests.adversary.finite import enumerated
 from tests.adversary.inversion import Composition, composed, shift_part
+from tests.adversary.paths import Magnitude, Normal, Replaced
+from tests.adversary.turned import Turned
 
 DIRECTIONS = ("forward", "reverse", "symmetric")
 EITHER_WAY = (
@@ -31,6 +33,7 @@ EITHER_WAY = (
     "laplace",
     "randomized_response",
     "approximate_dp",
+    "replace_one",
 )  # the same in both directions
 BITS = 84  # about 1e-25
 
@@ -174,6 +177,8 @@ def flattened(members):
 
 def method(mechanism):
     """A function (eps, forward) -> (delta, complement); its attribute `refines`: better at a higher precision."""
+    if mechanism[0] in ("relaxed_sgd", "replace_one"):
+        return stepwise(*mechanism)
     if mechanism[0] != "compose":
         return refining(lambda eps, forward: profile(mechanism, eps, forward), True)
     members = [(m, n) for m, n in mechanism[1:] if n != 0 and not trivial(m)]
@@ -246,6 +251,11 @@ def without_revelation(members):
     with precision(64):
         normal_float = float(normal().mid()) if normals else 0.0
     composition = Composition(shifts, normal, normal_float, laplaces, finites)
+    ways = [composition]
+    if len(shifts) == len(members):
+        turned = Turned([Normal(part.m, part.q, part.n) for part in shifts])
+        rare = sum(part.n * part.q_float for part in shifts) < 1
+        ways = [turned, composition] if rare else [composition, turned]
 
     def evaluate(eps, forward):
         if not normals:  # then the losses have a lower end: -end
@@ -256,7 +266,58 @@ def without_revelation(members):
                 return -eps.expm1(), eps.exp()
             if not forward and eps - end >= 0:
                 return zero(), one()
-        return composed(composition, eps, forward)
+        return first_of(ways, eps, forward)
+
+    return refining(evaluate, False)
+
+
+def first_of(ways, eps, forward):
+    """From the first way that is available."""
+    try:
+        return composed(ways[0], eps, forward)
+    except Unavailable:
+        if len(ways) == 1:
+            raise
+        return first_of(ways[1:], eps, forward)
+
+
+def stepwise(name, noise, rate, steps, dim=None):
+    """Steps that are seen by their magnitudes, or whose records are replaced, as pairs of their own."""
+    if steps == 0:
+        return refining(lambda eps, forward: perfect(eps), True)
+    if name == "replace_one":
+        return replaced(noise, rate, steps)
+    if steps == 1:
+        signal = ("relaxed_gaussian", lambda: 1 / exact(noise), dim)
+        return refining(
+            lambda eps, forward: profile(("subsample", rate, signal), eps, forward), True
+        )
+    path = Magnitude(lambda: 1 / exact(noise) ** 2, dim, lambda: exact(rate), steps)
+    turned = Turned([path])
+
+    def evaluate(eps, forward):
+        end = turned.floor()
+        if forward and eps <= end:
+            return -eps.expm1(), eps.exp()
+        if not forward and eps >= -end:
+            return zero(), one()
+        return composed(turned, eps, forward)
+
+    return refining(evaluate, False)
+
+
+def replaced(noise, rate, steps):
+    """Of a pair that is its own reverse: complement(-eps) = e^-eps complement(eps)."""
+    if rate == 1.0:
+        together = ("gaussian", lambda: 2 * exact(steps).sqrt() / exact(noise))
+        return refining(lambda eps, forward: profile(together, eps, forward), True)
+    turned = Turned([Replaced(lambda: 2 / exact(noise), lambda: exact(rate), steps)])
+
+    def evaluate(eps, forward):
+        if not eps < 0:
+            return composed(turned, eps, True)
+        complement = composed(turned, -eps, True)[1] * eps.exp()
+        return 1 - complement, complement
 
     return refining(evaluate, False)
 

@@ -82,6 +82,12 @@ class Draw:
     def noise(self):
         return self.log(0.4, 30, 1.0, 0.5, 2.0)
 
+    def dimension(self):
+        """As `dim`, and less and more of it."""
+        whole = self.random.random() < 0.4
+        d = self.log(1, 3000, 1.0, 2.0, 3.0, 2.9, 1.5, 1.0000001, 1000.5)
+        return float(round(d)) if whole else d
+
     def dim(self):
         d = self.log(1, 300, 1.0, 2.0, 3.0)
         return float(round(d)) if self.random.random() < 0.6 else d
@@ -114,6 +120,17 @@ def moderate(name, draw):
     return ("dp_sgd", draw.log(0.6, 8), draw.log(1e-3, 0.5), float(round(draw.log(20, 5000))))
 
 
+def few(draw, most):
+    """Whole numbers of steps, half of them up to 30."""
+    return float(round(draw.log(1, draw.pick(30, most), 2.0, 3.0, 10.0)))
+
+
+def calibrated(draw):
+    """A target that fails with little noise and holds with much."""
+    rate, steps = draw.log(1e-3, 0.5), float(round(draw.log(1, 3000, 2.0, 10.0)))
+    return ("calibrated", rate, steps, rate * draw.log(1e-8, 0.2))
+
+
 LEAVES = (
     "gaussian",
     "laplace",
@@ -134,7 +151,17 @@ FAMILIES = (
     "dp_sgd_pairs",
     "mixed",
     "many",
+    "relaxed_sgd",
+    "dp_sgd_few",
+    "replace_one",
+    "calibrated",
 )
+STEPWISE = (
+    "relaxed_sgd",
+    "dp_sgd_few",
+    "replace_one",
+)  # no beta, for which a hundred truths are too many
+CALIBRATED = ("noise",)  # argument epsilon; the delta is the mechanism's last number
 
 
 def structure(family, draw):
@@ -161,6 +188,20 @@ def structure(family, draw):
             draw.log(1e-4, 1, 0.5, 0.9999, 1 - 2.0**-53),
             draw.steps(True),
         )
+    if family == "relaxed_sgd":
+        return lambda: (
+            "relaxed_sgd",
+            draw.noise(),
+            draw.log(1e-4, 1, 1.0, 0.5, 0.01, 1 - 2.0**-53),
+            few(draw, 3e4),
+            draw.dimension(),
+        )
+    if family == "dp_sgd_few":
+        return lambda: ("dp_sgd", draw.noise(), draw.log(1e-6, 1e-2, 1e-3), few(draw, 30))
+    if family == "replace_one":
+        return lambda: ("replace_one", draw.noise(), draw.log(1e-4, 1, 1.0, 0.5), few(draw, 3000))
+    if family == "calibrated":
+        return lambda: calibrated(draw)
     if family == "dp_sgd_full":
         return lambda: (
             "dp_sgd",
@@ -234,6 +275,14 @@ def scale(mechanism):
     if name == "mixture":
         parts = [scale(m) for m in p[0]]
         return max(s for s, _ in parts), tuple(e for _, ends in parts for e in ends)
+    if name == "relaxed_sgd":
+        noise, rate, steps, d = p
+        spread = math.expm1(min(1 / (2 * d * noise**4), 50))
+        mu = min(math.sqrt(steps * spread) * rate, math.sqrt(steps) / noise)
+        return mu * (mu / 2 + 2), (-steps * math.log1p(rate * math.expm1(-1 / (2 * noise**2))),)
+    if name == "replace_one":
+        size, ends = scale(("dp_sgd", p[0] / 2, *p[1:]))
+        return size + p[2] * p[1] / p[0], ends
     if name == "dp_sgd":
         noise, rate, steps = p
         mu = math.sqrt(steps) * rate * math.sqrt(max(math.expm1(min(1 / noise**2, 50)), 1e-300))
@@ -246,14 +295,24 @@ def scale(mechanism):
     return math.sqrt(sum(s * s for s, _ in parts)), (sum(max((*ends, 0.0)) for _, ends in parts),)
 
 
+def heavy(mechanism):
+    """Do a few steps with large losses make most of the delta?"""
+    stepwise = mechanism[0] in ("dp_sgd", "relaxed_sgd", "replace_one")
+    return stepwise and 0 < mechanism[2] * mechanism[3] < 0.3
+
+
 def argument(method, mechanism, draw):
     if method in ("advantage", "mu"):
         return 0.0
+    if method == "noise":
+        return draw.log(0.05, 5, 1.0)
     if method == "beta":
         return draw.log(1e-12, 1, 0.0, 1.0, 1e-300, 0.5, 1 - 2.0**-53, 1e-310, 5e-324, 0.999)
     if method == "epsilon":
         return draw.log(1e-30, 1, 0.0, 1.0, 1e-310, 1e-300, 5e-324, 1e-5, 1e-7, 0.5, 1 - 2.0**-53)
     size, ends = scale(mechanism)
+    if heavy(mechanism) and draw.random.random() < 0.5:
+        return draw.log(min(size / 10, 0.1), 5)
     size = min(max(size, 1e-300), 1e300)
     sign = draw.pick(1, 1, -1)
     if draw.random.random() < draw.corners:
@@ -283,6 +342,10 @@ def batch(family, count, seed, methods=METHODS, corners=0.25):
     direction = draw.pick("forward", "reverse", "symmetric")
     if family == "many" or family == "mixed":
         direction = draw.pick("forward", "forward", "reverse", "symmetric")
+    if family in STEPWISE:
+        methods = [m for m in methods if m != "beta"]
+    if family == "calibrated":
+        methods, direction = CALIBRATED, "symmetric"
     method = methods[draw.random.integers(len(methods))]
     out = []
     for _ in range(count):

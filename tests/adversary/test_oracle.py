@@ -1,12 +1,18 @@
 """The oracle against itself, against 40-digit references, and against a wrong bound that it has to catch."""
 
+import math
+
+import numpy as np
 import pytest
 from flint import arb
 
 from tests.adversary.balls import exact, precision
-from tests.adversary.inversion import Composition, shift_part
+from tests.adversary.closed import profile
+from tests.adversary.inversion import Composition, composed, shift_part
 from tests.adversary.oracle import truth
+from tests.adversary.paths import Line, Magnitude, Normal, Replaced
 from tests.adversary.settings import Setting
+from tests.adversary.turned import Turned
 from tests.adversary.verdict import judge
 
 # log delta of shared/golden/sgm.json; the last one by panels, to 13 digits and more
@@ -83,3 +89,84 @@ def test_a_wrong_bound_is_caught():
     beta = Setting(("gaussian", 1.0), "forward", "beta", 0.05)
     assert judge(beta, 0.740488, 0.740490).kind == "right"
     assert judge(beta, 0.740490, 0.740491).kind == "violation"
+
+
+SIGNAL, RATE = 1.25, 0.3
+PATHS = {  # a step for `turned`, and its profile in closed form
+    "normal": (
+        Normal(lambda: arb(SIGNAL), lambda: exact(RATE), 1),
+        ("subsample", RATE, ("gaussian", SIGNAL)),
+    ),
+    "magnitude": (
+        Magnitude(lambda: arb(SIGNAL) ** 2, 2.9, lambda: exact(RATE), 1),
+        ("subsample", RATE, ("relaxed_gaussian", SIGNAL, 2.9)),
+    ),
+    "replaced": (
+        Replaced(lambda: arb(SIGNAL), lambda: exact(RATE), 1),
+        ("subsample", RATE, ("gaussian", SIGNAL)),
+    ),
+}
+
+
+def once(name, eps, forward):
+    """delta of one step, in closed form; of the larger direction where records are replaced."""
+    both = [float(profile(PATHS[name][1], exact(eps), way)[0].mid()) for way in (True, False)]
+    return max(both) if name == "replaced" else both[0 if forward else 1]
+
+
+def turned(name, n):
+    step = PATHS[name][0]
+    step.n = n
+    return Turned([step])
+
+
+CASES = [
+    (name, eps, forward)
+    for name in PATHS
+    for eps, forward in [(0.5, True), (0.1, False)]
+    if forward or name != "replaced"  # which is its own reverse
+]
+
+
+@pytest.mark.parametrize(("name", "eps", "forward"), CASES)
+def test_one_step_along_a_turned_ray(name, eps, forward):
+    with precision(200):
+        found, _ = composed(turned(name, 1), exact(eps), forward)
+        assert abs(float(found.mid()) / once(name, eps, forward) - 1) < 1e-13
+
+
+@pytest.mark.parametrize(("name", "eps", "forward"), CASES)
+def test_two_steps_along_a_turned_ray(name, eps, forward):
+    """delta of two steps = E[e^L delta of one step at eps - L], L forward the loss of one, in reverse its negative."""
+    composition = turned(name, 2)
+    with precision(200):
+        found = float(composed(composition, exact(eps), forward)[0].mid())
+    (step,) = composition.steps
+    with precision(128):
+        total = float(step.constant().mid()) * once(name, eps, forward)
+        end = float(step.floor().mid())
+        kink = eps if name == "replaced" else eps - end if forward else -end - eps
+        for loss, mass in quadrature(step, kink):
+            if name == "replaced":
+                total += mass * once(name, eps + loss, True)
+            gain, share = (loss, math.exp(loss)) if forward else (-loss, 1.0)
+            total += mass * share * once(name, eps - gain, forward)
+    assert abs(found / total - 1) < 1e-9
+
+
+def quadrature(step, kink):
+    """[(loss, P)] by Gauss-Legendre on panels that shrink towards the outcome whose loss is `kink`."""
+    low, high = step.left(-1.0, 40), step.middle + 10
+    middle, end = low, high
+    for _ in range(50):
+        s = 0.5 * (middle + end)
+        ((loss, _),) = step.outcomes(Line(), [arb(s)])
+        middle, end = (s, end) if float(loss.real.mid()) < kink else (middle, s)
+    gaps = [0.0, *(2.0**k for k in range(-12, 0)), *np.arange(1.0, high - low)]
+    edges = [middle - gap for gap in gaps[::-1]] + [middle + gap for gap in gaps[1:]]
+    nodes, weights = np.polynomial.legendre.leggauss(14)
+    for a, b in zip(edges, edges[1:]):
+        if low < b and a < high:
+            mesh = [arb(s) for s in a + (b - a) / 2 * (1 + nodes)]
+            for (loss, mass), w in zip(step.outcomes(Line(), mesh), weights * (b - a) / 2):
+                yield float(loss.real.mid()), w * math.exp(float(mass.real.mid()))

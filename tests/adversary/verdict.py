@@ -209,6 +209,23 @@ def beta_at_zero(mechanism, direction):
         return one()
 
 
+def check_noise(mechanism, direction, eps, low, high):
+    """The target delta holds at `high`, and not yet at `low`: delta falls with the noise."""
+    _, rate, steps, delta = mechanism
+    at_high, at_low = (
+        truth(("dp_sgd", noise, rate, steps), eps, direction) if noise > 0 else None
+        for noise in (high, low)
+    )
+    notes, signs = [], [at_high.compare(delta)]
+    if signs[0] == 1:
+        notes.append(f"noise {high!r}: there {digits(at_high)} > {delta!r}")
+    if at_low is not None:
+        signs.append(at_low.compare(delta))
+        if signs[1] == -1:
+            notes.append(f"noise {low!r}: there already {digits(at_low)} < {delta!r}")
+    return notes, None in signs
+
+
 def check_mu(mechanism, direction, _, low, high):
     found = smallest_mu(mechanism)
     if found is None:
@@ -228,8 +245,10 @@ def smallest_mu(mechanism):
     name, *p = mechanism
     if name in ("gaussian", "relaxed_gaussian"):
         return lambda: exact(p[0])
-    if name == "dp_sgd":
+    if name in ("dp_sgd", "relaxed_sgd"):  # for alpha -> 0 only magnitudes along the record count
         return lambda: exact(p[2]).sqrt() / exact(p[0])
+    if name == "replace_one":
+        return lambda: 2 * exact(p[2]).sqrt() / exact(p[0])
     if name == "randomized_response":
         # f passes (p, p), p = 1/(1+e^E), where it is nearest: G_mu(p) = p, mu = 2 Phi^-1(1 - p); by bisection
         return lambda: corner_mu(lambda: 1 / (1 + exact(p[0]).exp()))
@@ -259,4 +278,5 @@ CHECKS = {
     "beta": check_beta,
     "advantage": check_advantage,
     "mu": check_mu,
+    "noise": check_noise,
 }

@@ -1,0 +1,233 @@
+"""Certified brackets of a privacy profile from its transform: the errors of the integral along a line, each bounded.
+
+`jaxpriv.accounting.inversion` derives the integral; docs/certified.md has the proofs. A line that was placed for one eps
+serves all eps nearby: `Spectrum` keeps what was computed along it.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv.accounting.entrywise import entrywise
+from jaxpriv.accounting.frequencies import LIMIT, follow, summed
+from jaxpriv.accounting.line import (
+    DELTA,
+    along,
+    at_smallest,
+    log_factor,
+    loss_bound,
+    on_axis,
+    over_steps,
+    saddle_epsilon,
+    tilted,
+)
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import padded
+from jaxpriv.tradeoff.solve import newton_in_bracket
+from jaxpriv.tradeoff.stepping import stepped_out
+
+_PLACED = 3  # lines, until one was placed near enough to the root
+_NEAR = 1e-9  # width of log delta's bracket up to which a line serves anyway,
+_WIDER = 4.0  # by how much it may be wider than where the line was placed,
+_USEFUL = 1e-3  # and from which on other means are tried
+_NEWTON = 6
+_SETTLED = 1e-12
+
+
+class Bracket(NamedTuple):
+    """Certified (lower, upper) of log delta, and -d log delta/d eps."""
+
+    lower: jax.Array
+    upper: jax.Array
+    rate: jax.Array
+
+
+class Margins(NamedTuple):
+    """What bounds the errors of an integral along a line, whatever eps.
+
+    total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made; error: of the rules' relative
+    errors; best, beyond: the distance from the pole whose Chernoff bound limits the far aliases, and log M there; stop: the
+    frequency from which on nothing counts; log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
+    """
+
+    kind: Any
+    line: Any
+    total: jax.Array
+    steps: jax.Array
+    error: jax.Array
+    best: jax.Array
+    beyond: jax.Array
+    stop: jax.Array
+    log_decay: Any
+
+
+def bracket(terms, eps):
+    """The `Bracket` of log delta(eps), eps >= 0."""
+    return _below_largest(terms, eps, _bracket(terms, eps, DELTA))
+
+
+def epsilon_bracket(terms, lowest, log_delta):
+    """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`, by NumPy; NaN where that fails."""
+    return _where_met(terms, (lowest, log_delta), DELTA)
+
+
+def _below_largest(terms, eps, found):
+    """No loss is larger than the largest; next to it rounding decides whether there is anything left."""
+    largest = loss_bound(terms)
+    leaks = largest > 0
+    inside, near = leaks & (eps < largest), leaks & (eps < largest * (1 + 1e-13))
+    return Bracket(
+        xp.where(inside, found.lower, -xp.inf),
+        xp.where(inside, found.upper, xp.where(near, -30.0, -xp.inf)),
+        xp.where(inside, found.rate, xp.inf),
+    )
+
+
+@entrywise
+def _bracket(terms, eps, kind, patience):
+    line, tilts, _ = along(terms, eps, kind)
+    margins = _margins(terms, kind, line, tilts)
+    _, sums, done = follow(terms, eps, kind, line, tilts, lambda *_: (), (), margins.stop, 4 * LIMIT, patience)
+    return _enclosed(margins, sums, margins.log_decay(sums.reach), eps), done
+
+
+def _margins(terms, kind, line, tilts):
+    decays = [(tilt.log_decay, tilt.decay()) for tilt in tilts]
+
+    def log_decay(y):
+        return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
+
+    values = [tilt.value for tilt in tilts]
+    width = 2 * math.pi / line.spacing
+    # the best candidate of few nodes, bounded by all of them and by their rule's error
+    best = at_smallest(line.beyond - (line.further - line.d) * width, line.further)
+    far = tilted(terms, on_axis(kind, line.side, best))
+    return Margins(
+        kind,
+        line,
+        over_steps(terms, values),
+        over_steps(terms, [xp.sqrt(2 * xp.abs(value)) for value in values]),
+        over_steps(terms, [tilt.line_error() for tilt in tilts]),
+        best,
+        over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far]),
+        _where_decayed(log_decay, line),
+        log_decay,
+    )
+
+
+def _where_decayed(log_decay, line):
+    """The frequency beyond which all that is left out is negligible, by a search on a logarithmic scale."""
+
+    def excess(log_y):
+        return log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) - 30.0, xp.zeros_like(log_y)
+
+    start = xp.log(line.spacing)
+    return xp.exp(newton_in_bracket(excess, start, start + 20.0, iterations=24))
+
+
+def _enclosed(margins, sums, log_left_out, eps):
+    """The `Bracket` from what the frequencies add up to, and from the log of a bound of |M(c+iy)/M(c)| beyond them."""
+    kind, line, total = margins.kind, margins.line, margins.total
+    d, inner = line.d, line.side < 0
+    away = xp.where(inner, 1 - d, 1 + d)
+    height = total + log_factor(kind, line.side, d, eps)
+    scale = line.spacing / math.pi
+    log_value = height + xp.log(xp.maximum(sums.value * scale, 1e-300))
+
+    width = 2 * math.pi / line.spacing
+    near = xp.exp(-d * width - log_value) / -xp.expm1(-d * width)
+    step = (margins.best - d) * width
+    chernoff = margins.beyond - line.side * eps * margins.best
+    aliasing = near + xp.exp(chernoff - step - log_value) / -xp.expm1(-step)
+    # the integral of |kernel| over y > Y is at most d away/Y of its value at 0
+    truncation = xp.exp(log_left_out) * d * away / (sums.reach * math.pi * scale * sums.value)
+    # the integral of |kernel| over all y is at most pi max(d, 1)
+    quadrature = 2 * margins.error * xp.maximum(xp.maximum(d, away), 1.0) / (scale * sums.value)
+    c = on_axis(kind, line.side, d)
+    carried = 16 * (1 + xp.abs(total) + xp.abs(eps * c) + margins.steps + xp.abs(height))
+    ulp = xp.finfo(eps.dtype).eps
+    rounding = ulp * (sums.size / xp.abs(sums.value) + carried)
+    relative = aliasing + truncation + quadrature + rounding
+    relative = xp.where(xp.isnan(relative) | ~(sums.value > 0), xp.inf, relative)
+
+    log_high = xp.where(relative < xp.inf, log_value + xp.log1p(relative), xp.inf)
+    log_low = xp.where(relative < 1, log_value + xp.log1p(-xp.minimum(relative, 1.0)), -xp.inf)
+    # whatever happened above, Chernoff's bounds hold
+    sure = xp.minimum(_chernoff(total + 2 * margins.error, eps, d), _chernoff(margins.beyond, eps, margins.best))
+    sure = xp.where(inner, 0.0, sure)
+    rest_high, rest_low = (log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high))
+    lower, upper = padded(
+        xp.where(inner, rest_low, xp.minimum(log_low, 0.0)),
+        xp.where(inner, rest_high, xp.minimum(log_high, sure)),
+    )
+    # the integral is delta, or one less it
+    rate = sums.slope / sums.value * xp.where(inner, -xp.expm1(-upper), 1.0)
+    return Bracket(lower, upper, rate)
+
+
+def _chernoff(total, eps, c):
+    """Of log delta by log M at c > 0: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c); 0 where that says nothing."""
+    sure = total - eps * c + c * xp.log(c) - (1 + c) * xp.log1p(c)
+    sure = sure + 64 * xp.finfo(eps.dtype).eps * (1 + xp.abs(total) + eps * c + xp.abs(sure))
+    return xp.where(xp.isnan(sure), 0.0, xp.minimum(sure, 0.0))
+
+
+class Spectrum:
+    """What is known along one line, by NumPy: brackets of delta at every eps near the one it was placed for."""
+
+    def __init__(self, terms, eps, kind, patience):
+        line, tilts, _ = along(terms, eps, kind)
+        self._margins = margins = _margins(terms, kind, line, tilts)
+
+        def keep(blocks, block):
+            return [*blocks, (block.y, block.log_size, block.angle, block.ulps)]
+
+        blocks, sums, self.done = follow(
+            terms, eps, kind, line, tilts, keep, [], margins.stop, 4 * LIMIT, patience)
+        self._kept = [np.concatenate(column) for column in zip(*blocks)]
+        self._reach, self._left_out = sums.reach, margins.log_decay(sums.reach)
+
+    def bracket(self, eps):
+        """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before it."""
+        more = eps.ndim - self._reach.ndim
+        kept = (part.reshape((-1,) + (1,) * more + part.shape[1:]) for part in self._kept)
+        line = self._margins.line
+        sums, _ = summed(self._margins.kind, line.side * line.d, eps, *kept)
+        return _enclosed(self._margins, sums._replace(reach=self._reach), self._left_out, eps)
+
+    def solve(self, log_delta, eps):
+        """(the eps at which delta is e^log_delta, by Newton from where the line was placed; does the line serve there?)"""
+        narrow = None
+        for _ in range(_NEWTON):
+            found = self.bracket(eps)
+            width = found.upper - found.lower
+            narrow = np.maximum(_WIDER * width, _NEAR) if narrow is None else narrow
+            change = (0.5 * (found.lower + found.upper) - log_delta) / found.rate
+            change = np.where(np.isfinite(change), change, 0.0)
+            eps = np.maximum(eps + change, 0.0)
+            if np.all(np.abs(change) <= _SETTLED * (1e-3 + eps)):
+                break
+        return eps, width < np.minimum(narrow, _USEFUL)
+
+
+@entrywise
+def _where_met(terms, targets, kind, patience):
+    """The ends of eps, verified on a line that was placed next to them."""
+    lowest, log_delta = targets
+    reachable = (log_delta > -np.inf) & (log_delta < 0) & (loss_bound(terms) > 0)
+    target = np.where(reachable, log_delta, -1.0)
+    eps, done = saddle_epsilon(terms, target), True
+    for _ in range(_PLACED):
+        spectrum = Spectrum(terms, eps, kind, patience)
+        done = done & spectrum.done
+        eps, serves = spectrum.solve(target, eps)
+        if np.all(serves | ~reachable):
+            break
+
+    low, high = stepped_out(
+        eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta)
+    known = reachable & serves
+    return (np.where(known, low, np.nan), np.where(known, high, np.nan)), done

@@ -1,0 +1,67 @@
+"""Certified profiles, and from an estimate of epsilon to a bracket: its ends are stepped out until both verify."""
+
+from functools import partial
+
+import jax
+
+from jaxpriv import _array as xp
+
+
+def profile_bounds(experiment, reverse, epsilon):
+    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was lost bounds nothing."""
+    finite = xp.isfinite(epsilon)
+    eps = xp.where(finite, epsilon, 0.0)
+    lower, upper, rate = experiment.bracket(eps, eps, reverse)
+    limit = xp.where(epsilon > 0, -xp.inf, 0.0)
+    lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
+    crossed = lower > upper
+    lower, upper = xp.where(crossed, -xp.inf, lower), xp.where(crossed, 0.0, upper)
+    return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
+
+
+def epsilon_bracket(experiment, reverse, lowest, log_delta):
+    """Certified (low, high) of eps for log delta between `lowest` and `log_delta`, from the estimate and the profile."""
+    estimate = experiment.epsilon(xp.minimum(log_delta, 0.0), reverse)
+    both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *estimate.shape), estimate.dtype)
+    low, high = stepped_out(estimate, partial(profile_bounds, both, reverse), lowest, log_delta)
+    # delta = 0 asks for the largest loss, delta = 1 for nothing
+    none, ulp = log_delta == -xp.inf, 64 * xp.finfo(estimate.dtype).eps
+    low = xp.where(none, estimate * (1 - ulp), xp.where(log_delta >= 0, 0.0, low))
+    high = xp.where(none, estimate * (1 + ulp), xp.where(log_delta >= 0, 0.0, high))
+    return low, high
+
+
+def stepped_out(estimate, bounds_at, lowest, log_delta):
+    """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise.
+
+    First by what rounding may do, then by the width of delta's bracket over its slope, then four times as far each time.
+    Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
+
+    bounds_at: eps (2, ...) -> certified lower and upper bounds of log delta, and -d log delta/d eps.
+    """
+    some = log_delta > -xp.inf
+    found, endless = some & xp.isfinite(estimate), some & (estimate == xp.inf)
+    at = xp.where(found, estimate, 1.0)
+    sides = xp.asarray([-1.0, 1.0], at.dtype).reshape((2,) + (1,) * at.ndim)
+    little = 64 * xp.finfo(at.dtype).eps * at
+
+    def verify(state):
+        step, ends, width, best, _ = state
+        lower, upper, rate = bounds_at(ends)
+        holds = xp.stack([(lower[0] >= log_delta) | (ends[0] == 0), upper[1] <= lowest])
+        best = xp.where(holds, ends, best)
+        # the slope of delta tells how far its bracket reaches
+        reach = 2 * xp.maximum(upper - lowest, log_delta - lower) / rate
+        reach = xp.where(xp.isfinite(reach), xp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
+        width = xp.where(step == 0, reach, 4 * width)
+        moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
+        grows = endless & holds[0] & (ends[0] < 1e300)
+        settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
+        ends = xp.where(endless, xp.where(grows, 2 * ends, ends), moved)
+        return step + 1, ends, width, best, settled
+
+    start = xp.where(endless, 1.0, xp.maximum(at + sides * little, 0.0))
+    worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
+    state = (0, start, xp.zeros_like(start), worst, ~(found | endless))
+    _, _, _, best, _ = xp.while_loop(lambda state: ~xp.all(state[4]), verify, state)
+    return best[0], xp.where(found, best[1], xp.inf)
