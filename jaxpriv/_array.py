@@ -184,9 +184,7 @@ def whitened(covariance, away):
 
 def running_max(values):
     """The largest so far, along the first axis."""
-    if any_jax(values):
-        return jax.lax.cummax(values) if len(values) > 1 else values
-    return np.maximum.accumulate(values)
+    return jax.lax.cummax(values) if any_jax(values) else np.maximum.accumulate(values)
 
 
 def contracted(one, other):
@@ -269,12 +267,14 @@ def while_loop(goes_on, step, state):
     return jax.lax.while_loop(goes_on, step, state)
 
 
-def fori_loop(start, stop, step, state):
-    """`jax.lax.fori_loop`."""
+def fori_loop(start, stop, step, state, settled=None):
+    """`jax.lax.fori_loop`; by NumPy it ends as soon as a step has been taken after which `settled`(state)."""
     for index in range(start, stop):
         if any_jax(state):
             return jax.lax.fori_loop(index, stop, step, state)
         state = step(index, state)
+        if settled is not None and not any_jax(state) and settled(state):
+            break
     return state
 
 

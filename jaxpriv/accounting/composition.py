@@ -13,10 +13,11 @@ from jaxpriv._derived import Derived, derived, grown, known_whole, product, reso
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting import line
 from jaxpriv.accounting.directed import Directed
-from jaxpriv.accounting.enclosure import bracket, epsilon_bracket
+from jaxpriv.accounting.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.accounting.inversion import invert, log_result
+from jaxpriv.accounting.kept import root
 from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, saddle_epsilon, stacked
 from jaxpriv.accounting.quadratic import NormalTransform
 from jaxpriv.accounting.sampled import Sampled
@@ -105,26 +106,39 @@ class Composed(Directed):
         return xp.where(flipped, log1mexp(xp.minimum(down + rest, -xp.finfo(eps.dtype).tiny)), value)
 
     def bracket(self, low, high, reverse):
-        """Of whole steps, at one eps = low = high. For eps < 0 delta(eps) = (1 - e^eps) + e^eps delta_r(-eps)."""
+        """Of whole steps, at one eps = low = high."""
         del low
-        eps, flipped = high, high < 0
-        lower, upper, rate = bracket(self._directed(flipped ^ reverse), xp.abs(eps))
-        down = xp.where(flipped, eps, -1.0)
-        low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
-        return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+        found = bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
+        return _from_other_direction(high, found)
+
+    def brackets_near(self, center, ends, reverse):
+        """By NumPy from one line, where all eps are of one sign."""
+        if xp.any_jax(self, center):
+            return super().brackets_near(center, ends, reverse)
+        flipped = center < 0
+        found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
+        mixed = ((ends < 0) != flipped).any(0)
+        found = [np.where(mixed, np.nan, part) for part in _from_other_direction(ends, found)]
+        search = super(Composed, Composed).brackets_near
+        return self._others(found, lambda own, *values: search(own, *values, reverse), center, ends)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """By NumPy from one line for all that is asked; by the general search where that does not serve."""
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         terms = self._directed(np.full(log_delta.shape, reverse))
-        low, high = epsilon_bracket(terms, lowest, log_delta)
-        lost = np.isnan(low)
+        found = epsilon_bracket(terms, lowest, log_delta)
+        search = super(Composed, Composed).epsilon_bracket
+        return self._others(found, lambda own, *values: search(own, *values, reverse), lowest, log_delta)
+
+    def _others(self, found, search, *values):
+        """NumPy arrays `found`, with search(experiment, *values) where they are NaN."""
+        lost = np.isnan(found[0]).reshape((-1, *self.batch_shape())).any(0)
         if lost.any():
             own = jax.tree.map(lambda leaf: leaf[lost], self)
-            targets = lowest[lost], log_delta[lost]
-            low[lost], high[lost] = super(Composed, own).epsilon_bracket(*targets, reverse)
-        return low, high
+            for whole, part in zip(found, search(own, *(value[..., lost] for value in values))):
+                whole[..., lost] = part
+        return found
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
@@ -139,44 +153,39 @@ class Composed(Directed):
         return jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
 
     def find_slope(self, alpha, reverse):
-        """Newton on the smaller of log alpha and log(1 - alpha), from the middle of the loss under the null."""
+        """Newton on the smaller of log alpha and log(1 - alpha), from where it would be if the loss were normal."""
         terms = self._directed(xp.full(alpha.shape, reverse))
         _, mean, variance = cumulants(terms, xp.full_like(alpha, -1.0))
-        width = 1e3 + 1e3 * xp.sqrt(variance)
         small = alpha < 0.5
         log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
-
-        def shortfall(eps):
-            logs = invert(terms, eps, ALPHA)
-            value = xp.where(small, log_alpha - logs.result, logs.rest - log_rest)
-            return value, -logs.slope * xp.where(small, 1.0, xp.exp(logs.result - logs.rest))
-
-        # as if the loss were normal; Newton's errors square, so that what follows a step this small is right to rounding
-        start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * norm.isf_exp(xp.minimum(log_alpha, log_rest))
-        near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
-        eps = newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near)
-        return xp.where(self._leaks(), eps, 0.0)
+        tail = norm.isf_exp(xp.minimum(log_alpha, log_rest))
+        start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * tail
+        leaks = self._leaks()
+        if xp.any_jax(alpha, self):
+            return xp.where(leaks, _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance), 0.0)
+        least = np.full_like(alpha, -np.inf)
+        found = np.where(leaks, root(terms, (start, least, log_alpha, log_rest, small), ALPHA), 0.0)
+        lost = np.isnan(found)
+        if lost.any():
+            rest = jax.tree.map(lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance))
+            found[lost] = _slope_by_steps(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
+        return found
 
     def solve_epsilon(self, log_delta, reverse):
         """From where the saddle-point approximation meets the target, by Newton on log delta."""
         terms = self._directed(xp.full(log_delta.shape, reverse))
         reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
         target = xp.where(reachable, log_delta, -1.0)
-        eps = saddle_epsilon(terms, target)
-
-        def step(state):
-            count, eps, _ = state
-            logs = invert(terms, eps, DELTA)
-            change = (target - logs.result) / logs.slope
-            new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
-            return count + 1, new, xp.abs(new - eps)
-
-        def moves(state):
-            """Newton's errors square: after a change this small there is no other."""
-            count, eps, change = state
-            return (count < 8) & xp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
-
-        _, eps, _ = xp.while_loop(moves, step, (0, eps, xp.full_like(eps, xp.inf)))
+        start = saddle_epsilon(terms, target)
+        if xp.any_jax(start):
+            eps = _epsilon_by_steps(terms, start, target, reachable)
+        else:
+            least, small = np.zeros_like(target), np.ones(target.shape, bool)
+            eps = root(terms, (start, least, target, log1mexp(target), small), DELTA)
+            lost = np.isnan(eps) & reachable
+            if lost.any():
+                rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
+                eps[lost] = _epsilon_by_steps(*rest)
         limit = xp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable, xp.minimum(eps, limit), limit)
@@ -198,6 +207,47 @@ class Composed(Directed):
 
     def compose(self, n):
         return Composed(tuple(Term(term.transform, derived(product, term.count, _behind(n))) for term in self.terms))
+
+
+def _from_other_direction(eps, found):
+    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction: 1 - e^eps (1 - delta_r(-eps))."""
+    lower, upper, rate = found
+    flipped = eps < 0
+    down = xp.where(flipped, eps, -1.0)
+    low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
+    return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+
+
+def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
+    """The slope at alpha by Newton with an integral for every step."""
+
+    def shortfall(eps):
+        logs = invert(terms, eps, ALPHA)
+        value = xp.where(small, log_alpha - logs.result, logs.rest - log_rest)
+        return value, -logs.slope * xp.where(small, 1.0, xp.exp(logs.result - logs.rest))
+
+    # Newton's errors square, so that what follows a step this small is right to rounding
+    near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
+    width = 1e3 + 1e3 * xp.sqrt(variance)
+    return newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near)
+
+
+def _epsilon_by_steps(terms, start, log_delta, reachable):
+    """The eps at which delta is e^log_delta by Newton with an integral for every step."""
+
+    def step(state):
+        count, eps, _ = state
+        logs = invert(terms, eps, DELTA)
+        change = (log_delta - logs.result) / logs.slope
+        new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
+        return count + 1, new, xp.abs(new - eps)
+
+    def moves(state):
+        """Newton's errors square: after a change this small there is no other."""
+        count, eps, change = state
+        return (count < 8) & xp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
+
+    return xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf)))[1]
 
 
 def _log_delta(terms, eps):

@@ -16,12 +16,17 @@ class Directed(Envelope):
         """The experiment whose forward direction is the one asked for; reverse: bool, or an array of them over the batch."""
 
     def _both(self, method, *values):
-        """The results of method(experiment, *values) for both directions."""
+        """The results of method(experiment, *values) for both directions; further axes stand before the batch's."""
         first = values[0]
         wide = self.aligned((2, *first.shape), first.dtype)
         when = xp.asarray([False, True]).reshape((2,) + (1,) * first.ndim)
-        found = method(wide.directed(when), *(xp.stack([value, value]) for value in values))
-        return jax.tree.map(lambda leaf: leaf[0], found), jax.tree.map(lambda leaf: leaf[1], found)
+        twice = [xp.stack([value, value], value.ndim - first.ndim) for value in values]
+        found = method(wide.directed(when), *twice)
+
+        def of(side):
+            return jax.tree.map(lambda leaf: xp.moveaxis(leaf, -1 - first.ndim, 0)[side], found)
+
+        return of(0), of(1)
 
     def log_deltas(self, eps):
         return self._both(lambda own, e: own.log_delta(e, False), eps)
@@ -38,6 +43,9 @@ class Directed(Envelope):
     def brackets(self, low, high):
         del low  # the same number
         return self._both(lambda own, e: own.bracket(e, e, False), high)
+
+    def both_brackets_near(self, center, ends):
+        return self._both(lambda own, c, e: own.brackets_near(c, e, False), center, ends)
 
     def epsilon_brackets(self, lowest, log_delta):
         return self._both(lambda own, a, b: own.epsilon_bracket(a, b, False), lowest, log_delta)

@@ -12,9 +12,12 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.accounting.entrywise import entrywise
-from jaxpriv.accounting.frequencies import LIMIT, follow, summed
+from jaxpriv.accounting.frequencies import LIMIT, follow
+from jaxpriv.accounting.kept import Kept
 from jaxpriv.accounting.line import (
     DELTA,
+    POWER,
+    Term,
     along,
     at_smallest,
     log_factor,
@@ -24,6 +27,7 @@ from jaxpriv.accounting.line import (
     saddle_epsilon,
     tilted,
 )
+from jaxpriv.accounting.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -34,6 +38,8 @@ _NEAR = 1e-9  # width of log delta's bracket up to which a line serves anyway,
 _WIDER = 4.0  # by how much it may be wider than where the line was placed,
 _USEFUL = 1e-3  # and from which on other means are tried
 _NEWTON = 6
+_SINGLE = 1e-9  # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
+_SOON = 1024  # frequencies to which one path is enough
 _SETTLED = 1e-12
 
 
@@ -74,13 +80,31 @@ def epsilon_bracket(terms, lowest, log_delta):
     return _where_met(terms, (lowest, log_delta), DELTA)
 
 
+@entrywise
+def _nearby(terms, places, kind, patience):
+    """`Bracket`s at all of some eps (..., k), from one line that was placed for another one (...)."""
+    center, ends = places
+    spectrum = Spectrum(terms, center, kind, patience)
+    found = spectrum.bracket(np.moveaxis(ends, -1, 0))
+    return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.done
+
+
+def brackets_near(terms, center, ends):
+    """The `Bracket`s of log delta at eps (k, ...) >= 0, all near `center`, by NumPy."""
+    found = _nearby(terms, (center, np.moveaxis(ends, 0, -1)), DELTA)
+    return _below_largest(terms, ends, jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), found))
+
+
 def _below_largest(terms, eps, found):
     """No loss is larger than the largest; next to it rounding decides whether there is anything left."""
     largest = loss_bound(terms)
     leaks = largest > 0
     inside, near = leaks & (eps < largest), leaks & (eps < largest * (1 + 1e-13))
+    lower = found.lower
+    if not xp.any_jax(lower) and np.any(inside & (lower == -np.inf)):
+        lower = np.maximum(lower, _told_once(terms, eps))
     return Bracket(
-        xp.where(inside, found.lower, -xp.inf),
+        xp.where(inside, lower, -xp.inf),
         xp.where(inside, found.upper, xp.where(near, -30.0, -xp.inf)),
         xp.where(inside, found.rate, xp.inf),
     )
@@ -94,12 +118,42 @@ def _bracket(terms, eps, kind, patience):
     return _enclosed(margins, sums, margins.log_decay(sums.reach), eps), done
 
 
+def _told_once(terms, eps):
+    """A lower bound of log delta at eps > 0 from single steps, which few steps at a small rate hardly exceed; by NumPy.
+
+    No loss is below -m_i, so L >= max L_i - m with m = sum m_i over the steps, and delta >= E g(max L_i) with
+    g(l) = (1 - e^(eps + m - l))_+. Of positive numbers the largest is at least their sum less min(g_i, g_j) for each pair,
+    and E min <= p_i p_j, p_i = Q(L_i > eps + m): delta >= sum delta_i(eps + m) - (sum p_i)^2/2.
+    """
+    least = loss_bound([Term(term.transform.reversed(True), term.count) for term in terms])
+    up = np.where(np.isfinite(least) & (eps > 0), eps + least, 1.0)[..., None]
+    several = [np.log(np.where(term.count > 0, term.count, 1e-300)) for term in terms]
+    told, seen = (
+        np.logaddexp.reduce(
+            np.concatenate([n + term.transform.once(up, kind) for n, term in zip(several, terms)], -1), -1
+        )
+        for kind in (DELTA, POWER)
+    )
+    pairs = 2 * seen - math.log(2.0) + 1e-6
+    # where delta is a small difference of powers, or pairs count, nothing is claimed
+    plain = np.isfinite(least) & (eps > 0) & (told > seen - 7.0) & (pairs < told - 0.1) & (told > 0.5 * UNKNOWN)
+    lower = told + np.log1p(-np.exp(np.where(plain, pairs - told, -1.0)))
+    return np.where(plain, lower - _SINGLE * (1 + np.abs(told)), -np.inf)
+
+
 def _margins(terms, kind, line, tilts):
-    decays = [(tilt.log_decay, tilt.decay()) for tilt in tilts]
+    def decaying(paths):
+        """(y -> log of a bound of |M(c+iy)/M(c)| beyond y by so many paths, where it is negligible)."""
+        decays = [(tilt.log_decay, tilt.decay(paths)) for tilt in tilts]
 
-    def log_decay(y):
-        return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
+        def log_decay(y):
+            return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
 
+        return log_decay, _where_decayed(log_decay, line)
+
+    log_decay, stop = decaying(math.inf if xp.any_jax(line) else 1)
+    if not xp.any_jax(stop) and np.any(stop > _SOON * line.spacing):
+        log_decay, stop = decaying(math.inf)
     values = [tilt.value for tilt in tilts]
     width = 2 * math.pi / line.spacing
     # the best candidate of few nodes, bounded by all of them and by their rule's error
@@ -113,7 +167,7 @@ def _margins(terms, kind, line, tilts):
         over_steps(terms, [tilt.line_error() for tilt in tilts]),
         best,
         over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far]),
-        _where_decayed(log_decay, line),
+        stop,
         log_decay,
     )
 
@@ -182,21 +236,12 @@ class Spectrum:
         line, tilts, _ = along(terms, eps, kind)
         self._margins = margins = _margins(terms, kind, line, tilts)
 
-        def keep(blocks, block):
-            return [*blocks, (block.y, block.log_size, block.angle, block.ulps)]
-
-        blocks, sums, self.done = follow(
-            terms, eps, kind, line, tilts, keep, [], margins.stop, 4 * LIMIT, patience)
-        self._kept = [np.concatenate(column) for column in zip(*blocks)]
-        self._reach, self._left_out = sums.reach, margins.log_decay(sums.reach)
+        self._kept = Kept(terms, eps, kind, line, tilts, margins.stop, 4 * LIMIT, patience)
+        self.done, self._left_out = self._kept.done, margins.log_decay(self._kept.reach)
 
     def bracket(self, eps):
         """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before it."""
-        more = eps.ndim - self._reach.ndim
-        kept = (part.reshape((-1,) + (1,) * more + part.shape[1:]) for part in self._kept)
-        line = self._margins.line
-        sums, _ = summed(self._margins.kind, line.side * line.d, eps, *kept)
-        return _enclosed(self._margins, sums._replace(reach=self._reach), self._left_out, eps)
+        return _enclosed(self._margins, self._kept.sums(eps), self._left_out, eps)
 
     def solve(self, log_delta, eps):
         """(the eps at which delta is e^log_delta, by Newton from where the line was placed; does the line serve there?)"""

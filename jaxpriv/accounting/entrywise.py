@@ -9,7 +9,7 @@ from jaxpriv import _array as xp
 from jaxpriv.accounting.line import Kind
 
 _TOGETHER = 4096  # entries at a time on an accelerator
-_SIDE_BY_SIDE = 64  # by NumPy
+_SIDE_BY_SIDE = 16  # by NumPy
 _PATIENCE = 64  # blocks of frequencies after which these no longer wait for the slowest
 
 

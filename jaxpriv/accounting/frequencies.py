@@ -119,9 +119,10 @@ def _apart(ratio):
 
 def _farthest(before, apart):
     """For every frequency the largest up to its block's end, `before` included."""
+    if len(apart) == BLOCK:
+        return xp.maximum(xp.max(apart, 0), before)[None]
     blocks = xp.max(apart.reshape((-1, BLOCK, *apart.shape[1:])), 1)
-    so_far = xp.running_max(xp.maximum(blocks, before))
-    return xp.repeat(so_far, BLOCK, 0)
+    return xp.repeat(xp.running_max(xp.maximum(blocks, before)), BLOCK, 0)
 
 
 def _unrest(apart, ratio):

@@ -39,10 +39,20 @@ def invert(terms, eps, kind, patience):
     """The `Logs` of one integral."""
     line, tilts, height = along(terms, eps, kind)
     _, sums, done = follow(terms, eps, kind, line, tilts, lambda *_: (), (), xp.zeros_like(eps), patience=patience)
+    if not xp.any_jax(eps):
+        logs = logs_of(line, height, sums)
+        if np.all(logs.followed):
+            return logs, done
     rare, slope = xp.derivative(lambda e: _rare(terms, e, kind), eps)
+    return logs_of(line, height, sums, rare, slope), done
+
+
+def logs_of(line, height, sums, rare=UNKNOWN, rare_slope=0.0):
+    """The `Logs` of what the frequencies add up to, `height` being log of the integrand at y = 0."""
     result, rest, seldom, followed = _logs(line, height, sums, rare)
     share = xp.where(line.side > 0, 1.0, -xp.exp(rest - result))  # of a relative change of what was integrated
-    return Logs(result, rest, xp.where(seldom, slope, -share * sums.slope / sums.value), followed), done
+    slope = xp.where(seldom, rare_slope, -share * sums.slope / sums.value)
+    return Logs(result, rest, slope, followed)
 
 
 def _logs(line, height, sums, rare):

@@ -10,6 +10,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
+_LOWER = 8.0  # logarithm of by how much the integral may differ where a line still serves
 _NEARER = 12  # candidates between the pole and the saddle
 _SMALL = 0.01  # of the square of a loss: delta is then small on both sides of the mean
 _CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
@@ -36,13 +37,15 @@ DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
 class Line(NamedTuple):
     """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
 
-    estimate: the saddle-point approximation of the log of the integral. further: (candidates, ...), other d, and beyond:
-    Chernoff's exponents there, infinite for those that are not larger.
+    spread: how far from its eps the line serves. estimate: the saddle-point approximation of the log of the
+    integral. further: (candidates, ...), other d, and beyond: Chernoff's exponents there, infinite for those that are not
+    larger.
     """
 
     d: jax.Array
     side: jax.Array
     spacing: jax.Array
+    spread: jax.Array
     estimate: jax.Array
     further: jax.Array
     beyond: jax.Array
@@ -110,7 +113,7 @@ def place(terms, eps, kind):
     # of a normal law d variance = |eps - mean| + 1/d; any d near the saddle serves
     guess = xp.log(gap + xp.sqrt(gap * gap + 4 * variance)) - xp.log(2 * variance)
     guess = xp.where(xp.isfinite(guess), guess, 0.0)
-    saddle = xp.exp(newton_in_bracket(pull, low, high, start=xp.where(inner, xp.minimum(guess, -0.1), guess), tolerance=1e-6))
+    saddle = xp.exp(newton_in_bracket(pull, low, high, start=xp.where(inner, xp.minimum(guess, -0.1), guess), tolerance=1e-4))
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
     share = xp.where(inner, 1.0, 2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim))
@@ -121,7 +124,7 @@ def place(terms, eps, kind):
     total, _, second = cumulants(stacked(terms, d.shape[0]), on_axis(kind, side, d))
     beyond = total - side * eps * d
     beyond = xp.where(xp.isnan(beyond), xp.inf, beyond)  # what is out of range bounds nothing
-    further, d, total = d, d[:_NEARER], total[:_NEARER]
+    further, d, total, spread = d, d[:_NEARER], total[:_NEARER], xp.sqrt(second[:_NEARER])
     height = total + log_factor(kind, side, d, eps)
     estimate = xp.minimum(height[0] - 0.5 * xp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
     # where steps tell much rarely K leaps at some d, and what lies before it bounds what lies further than a smaller d
@@ -130,9 +133,10 @@ def place(terms, eps, kind):
     far = xp.min(xp.where(away_from, (beyond - estimate + _NEGLIGIBLE) / xp.where(away_from, step, 1.0), xp.inf), 1)
     width = xp.maximum((_NEGLIGIBLE - estimate) / d, far)
     width = xp.where(height <= height[0] + _CANCELS, width, xp.inf)
-    d, width = at_smallest(width, d), xp.min(width, 0)
+    d, spread, width = at_smallest(width, d), at_smallest(width, spread), xp.min(width, 0)
+    spread = xp.minimum(spread, _LOWER / d)
     beyond = xp.where(further > d * (1 + 1e-9), beyond, xp.inf)
-    return Line(d, side, 2 * math.pi / width, estimate, further, beyond)
+    return Line(d, side, 2 * math.pi / width, spread, estimate, further, beyond)
 
 
 def log_factor(kind, side, d, eps):

@@ -19,12 +19,9 @@ from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.accounting.transforms import BLOCK, UNKNOWN, blocks_at_once, unknown_once
 
-NODES = 384
-_FEWER = 128  # of them, where an error of 1e-14 does no harm
 _HEIGHTS = 10
 REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 _EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
-_ROUGH = 32.0
 
 
 class Sampled:
@@ -33,6 +30,9 @@ class Sampled:
     mu: Any
     rate: Any
     reverse: Any
+    nodes = 384
+    fewer = 128  # where the rule only steers,
+    rough = 32.0  # and minus the logarithm of its error there
 
     @abstractmethod
     def ends(self, s):
@@ -91,7 +91,7 @@ class Sampled:
         """(s, sign) with M(c + iy) = E_P[(1+u)^(s + i sign y)]."""
         return xp.where(self.reverse, -c, 1 + c), xp.where(self.reverse, -1.0, 1.0).astype(self.rate.dtype)
 
-    def grid(self, s, most=NODES, strip=None, exponent=_EXPONENT):
+    def grid(self, s, most, strip=None, exponent=_EXPONENT):
         """Nodes, at most so many, and their spacing: NumPy takes no more than the strip around the path asks for."""
         low, high = self.ends(s)
         nodes = most
@@ -109,9 +109,9 @@ class Sampled:
         return nodes
 
     def cumulants(self, c):
-        """(K, K', K''), to about 1e-14."""
+        """(K, K', K''), to about e^-`rough` and rounding."""
         s, sign = self.power(c)
-        x, step = self.grid(s, _FEWER, exponent=_ROUGH)
+        x, step = self.grid(s, self.fewer, exponent=self.rough)
         loss, _ = self.loss(x)
         exponent = s * loss + self.log_weight(x)
         top = xp.stop_gradient(xp.max(exponent, 0))
@@ -123,11 +123,11 @@ class Sampled:
 
     def tilted(self, c):
         """K as log(1 + E[(1+u)^s - 1 - s u]), for E[u] = 0, where it is small; the summand is of one sign."""
-        tilt = self._tilted(c, *self.grid(self.power(c)[0]))
+        tilt = self._tilted(c, *self.grid(self.power(c)[0], self.nodes))
         if not xp.any_jax(tilt):
             height = np.min(tilt.height())
             if 0 < height < 0.9 * np.min(self.strip()):  # a path that is lower than hoped for asks for more nodes
-                return self._tilted(c, *self.grid(tilt.s, strip=height))
+                return self._tilted(c, *self.grid(tilt.s, self.nodes, strip=height))
         return tilt
 
     def _tilted(self, c, x, step):
@@ -258,9 +258,9 @@ class TiltedSampled:
         """What losses are off by on average, beyond their own rounding, in ulp."""
         return self.transform.doubt(self)
 
-    def decay(self):
-        """What `log_decay` needs."""
-        return self.transform.decay(self)
+    def decay(self, paths):
+        """What `log_decay` needs, of so many paths at most."""
+        return self.transform.decay(self, paths)
 
     @property
     def log_decay(self):
@@ -329,7 +329,10 @@ def _turned(one, other):
 
 def _powers(one, count):
     """((1 + a)^count - 1, [(1 + a)^k - 1 for k < count]) of a complex number a."""
-    return xp.scan(lambda power, _: (_turned(power, one), power), jax.tree.map(xp.zeros_like, one), length=count)
+    none = jax.tree.map(xp.zeros_like, one)
+    if count == 1:
+        return one, jax.tree.map(lambda part: part[None], none)
+    return xp.scan(lambda power, _: (_turned(power, one), power), none, length=count)
 
 
 def _expm1_i(y, re, im):

@@ -3,13 +3,17 @@
 Lambda = e^(-nc/2) 0F1(; df/2; nc r^2/4) of the magnitude r, whose law is that of the length of a normal vector. The variable
 is v, any real number:
 
-    r = log(1 + e^y),    y = v - e^-v,
+    r = log(1 + e^v),
 
-so that r is v for large v, where the law of r has a width of order 1 in every dimension, and e^y near r = 0, where its power
-r^(df-1) must die out before the rule ends. As a function of v it is analytic for |Im v| < 1.8: 1 + e^y = 0 where v - i pi
-solves -p = e^p, and the nearest such p is -0.32 + 1.34 i.
+so that r is v for large v, where the law of r has a width of order 1 in every dimension, and e^v near r = 0.
+
+Along v = x + i theta, theta <= pi/2, the angle of r lies between 0 and theta, and that of r^2 between 0
+and pi. Lambda, a product of 1 + nc r^2/j^2 over the zeros j of a Bessel function, has an angle that is not
+negative there, and so has 1+u as long as the path meets no zero of it (`clear`): |e^(iyL)| <= 1 on the whole
+strip, at every frequency y.
 """
 
+import functools
 import math
 
 import jax
@@ -21,11 +25,25 @@ from jaxpriv.accounting.sampled import REACH, Sampled
 from jaxpriv.stats._contour import chi_square, complex_log1p, complex_log_likelihood_ratio
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift
 
-_STRIP = 0.65  # twice of which is inside the strip where e^-v keeps its sign
+_STRIP = 0.78  # twice of which is below pi/2, where r^2 does not turn by more than pi
 _DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
-_LOWER = 4  # heights, each half the last, among which the bound of |M| chooses
+PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
 _KERNEL = 5e-14  # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
 _FAR = 3.0  # an angle below pi
+
+
+def _density_at_middle(df):
+    """log of the chi-square density at its mean."""
+    if xp.any_jax(df):
+        return chi_square(df, df, None)[0]
+    return np.frombuffer(_known_density(df.tobytes())).reshape(df.shape)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_density(df):
+    """Of the float64 numbers in these bytes: every law of the same mechanism asks for it again."""
+    numbers = np.frombuffer(df)
+    return chi_square(numbers, numbers, None)[0].tobytes()
 
 
 @pytree
@@ -36,6 +54,7 @@ class SubsampledChiSquareTransform(Sampled):
     nc: jax.Array
     rate: jax.Array
     reverse: jax.Array | np.ndarray  # bool
+    nodes, fewer, rough = 768, 256, 16.0
 
     @property
     def mu(self):
@@ -45,7 +64,7 @@ class SubsampledChiSquareTransform(Sampled):
 
     @staticmethod
     def most(nodes):
-        return 8 * nodes
+        return 4 * nodes
 
     def strip(self):
         return xp.minimum(0.5 * math.pi / self.mu, _STRIP)
@@ -67,53 +86,38 @@ class SubsampledChiSquareTransform(Sampled):
             return some, near, far, REACH / xp.sqrt(xp.where(some, gentle, 1.0))
 
         _, near, far, _ = pulled(xp.minimum(s, 0.0))
-        low = xp.maximum(near, far) - REACH
+        away = xp.maximum(near, far) - REACH - 1.0  # v is less than r, by less than 1 for r > 0.5
+        # next to r = 0 the law is r^df/df, r = e^v, and with -s pulled > 0 its mode at (df/k)^1/2 or above
+        small = 0.5 * (xp.log(self.df / (1 - xp.minimum(s, 0.0) * self.nc / self.df)) - 1) - _DEEP / self.df
+        low = xp.maximum(xp.where(away > 0, away, small), small)
         some, near, far, reach = pulled(xp.maximum(s, 1.0))
         high = xp.where(some, xp.minimum(near + reach, far + REACH), far + REACH)
-        # next to r = 0 the law is r^df/df, and r = e^y
-        return xp.maximum(low, -xp.log(_DEEP / self.df)), high
+        return low, high
 
     def _magnitude(self, x, theta):
-        """At v = x + i theta: r, log of r over what it is at v = x, half of what r^2 grows by, log of what dr/dv grows by."""
-        back = xp.exp(-x)
-        y = x - back
-        # y(v) - y(x) = i theta - e^-x (e^(-i theta) - 1)
-        shift_re, shift_im = 2 * back * xp.sin(theta / 2) ** 2, theta + back * xp.sin(theta)
-        up = y > 0
-        # r(v) - r(x): the same shift, and what log(1 + e^-y) changes by; or log1p(e^y (e^shift - 1)/(1 + e^y))
-        size = xp.exp(-xp.abs(y))
+        """At v = x + i theta: r, and the logarithms of what r, dr/dv grow by since v = x, and half of what r^2 grows by.
+
+        With e^(-+v) - e^(-+x) = e^(-|x|) (cos theta - 1 -+ i sin theta), the upper sign for x > 0, where r = v + log(1+e^-v).
+        The angle of r is between 0 and theta, below pi: its logarithm is the principal one.
+        """
+        up, share = x > 0, 1 / (1 + xp.exp(xp.abs(x)))
         sign = xp.where(up, -1.0, 1.0)
-        grown = xp.expm1(sign * shift_re) * xp.cos(shift_im) - 2 * xp.sin(shift_im / 2) ** 2
-        turned = xp.exp(sign * shift_re) * xp.sin(sign * shift_im)
-        share = size / (1 + size)
-        change = complex_log1p(xp.make_complex(share * grown, share * turned))
-        zero = xp.zeros_like(change.real)
-        more = change + xp.where(up, xp.make_complex(shift_re + zero, shift_im + zero), 0.0)
+        change = complex_log1p(xp.make_complex(share * (xp.cos(theta) - 1), sign * share * xp.sin(theta)))
+        turn = xp.make_complex(xp.zeros_like(change.real), theta + xp.zeros_like(change.real))
         r = self._length(x)
-        # log of r(v)/r(x), whose angle may turn often next to r = 0, where it is that of e^y: a df that is no whole number tells
-        shift = xp.make_complex(shift_re + zero, shift_im + zero)
-        ratio = xp.where(up, xp.zeros_like(shift), shift)
-        log_ratio = ratio + xp.where(up, complex_log1p(more / r), xp.log((1 + more / r) * xp.exp(-ratio)))
-        # dr/dv = (1 + e^-v)/(1 + e^-y)
-        slope = complex_log1p(xp.make_complex(back * (xp.cos(theta) - 1), -back * xp.sin(theta)) / (1 + back))
-        fall = xp.expm1(-shift_re) * xp.cos(shift_im) - 2 * xp.sin(shift_im / 2) ** 2
-        sink = -xp.exp(-shift_re) * xp.sin(shift_im)
-        inverse = 1 / (1 + xp.exp(xp.minimum(y, 700.0)))
-        slope = slope - complex_log1p(xp.make_complex(inverse * fall, inverse * sink))
-        return r + more, log_ratio, more * (r + 0.5 * more), slope
+        more = change + xp.where(up, turn, 0.0)
+        slope = xp.where(up, 0.0, turn) - change
+        return r + more, complex_log1p(more / r), slope, more * (r + 0.5 * more)
 
     @staticmethod
     def _length(x):
-        y = x - xp.exp(-x)
-        return xp.maximum(y, 0.0) + xp.log1p(xp.exp(-xp.abs(y)))
+        return xp.maximum(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
 
     def log_weight(self, x):
         """r^(df-1) e^(-r^2/2) against what it is at r = df^1/2, where the chi-square law tells it; no term is of size df."""
-        back, r = xp.exp(-x), self._length(x)
-        y = x - back
-        slope = xp.log1p(back) - xp.maximum(-y, 0.0) - xp.log1p(xp.exp(-xp.abs(y)))
+        r, slope = self._length(x), -self._length(-x)
         middle = xp.sqrt(self.df)
-        at_middle = chi_square(self.df, self.df, None)[0] + xp.log(2 * middle)
+        at_middle = _density_at_middle(self.df) + xp.log(2 * middle)
         away = r - middle
         near = r > 0.5 * middle
         log_r = xp.where(near, xp.log1p(xp.where(near, away, 0.0) / middle), xp.log(r / middle))
@@ -126,7 +130,7 @@ class SubsampledChiSquareTransform(Sampled):
         return complex_log_likelihood_ratio(r * r, self.df, self.nc)
 
     def lifted(self, x, theta):
-        r, log_growth, half_square, slope = self._magnitude(x, theta)
+        r, log_growth, slope, half_square = self._magnitude(x, theta)
         ratio = self._log_likelihood(r)
         growth = (self.df - 1) * log_growth - half_square + slope
         return ratio.real, ratio.imag, growth.real, growth.imag
@@ -176,7 +180,7 @@ class SubsampledChiSquareTransform(Sampled):
         # and the weights', whose logarithms are differences of terms that grow like df^1/2 around the middle
         return xp.stop_gradient(xp.sum(tilt.probability * share * error, 0) + 8 * xp.sqrt(self.df) * xp.abs(tilt.value))
 
-    def decay(self, tilt):
+    def decay(self, tilt, paths):
         """(log |weights|, angles of 1+u) along lower and lower paths, and their rules' errors.
 
         On a path above the real axis |e^(iyL)| = e^(-y arg(1+u)), so that |M(c+iy)/M(c)| is at most the integral of the
@@ -186,7 +190,7 @@ class SubsampledChiSquareTransform(Sampled):
         """
         top = tilt.height()
         sizes, angles, errors = [], [], []
-        for k in range(_LOWER):
+        for k in range(min(paths, PATHS)):
             parts, theta = 2**k, top / 2**k
             offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
             x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
@@ -194,7 +198,7 @@ class SubsampledChiSquareTransform(Sampled):
             weight = self.log_weight(x) + xp.log(tilt.step / parts) + tilt.s * loss - tilt.value
             log_size, angle, grows, _ = self.log_ratio(self.lifted(x, theta))
             sizes.append(weight + grows + tilt.s * (log_size - loss))
-            angles.append(xp.abs(angle))
+            angles.append(xp.maximum(angle, 0.0))  # which it is, but for rounding
             errors.append(4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20)
         return tuple(sizes), tuple(angles), xp.stack(errors)
 

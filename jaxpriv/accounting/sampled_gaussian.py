@@ -64,13 +64,14 @@ class SubsampledGaussianTransform(Sampled):
         """Nothing: the loss is known to rounding."""
         return xp.zeros_like(tilt.value)
 
-    def decay(self, tilt):
+    def decay(self, tilt, paths):
         """(m, V) for every part {z >= x_k} of the tilted law: its mass and the variation of its loss density f.
 
         V is f at the start plus the integral of f |(log f)'|, (log f)' = s l' - z - mu (1-w), l' = mu w the slope of the
         loss. Between nodes both are bounded by their logarithms' second derivatives: 1 + |s| mu^2/4 for the tilted
         density, mu^2/4 more for f.
         """
+        del paths
         mu, rate, s, x, step = self.mu, self.rate, tilt.s, tilt.x, tilt.step
         odds = mu * x - mu * mu / 2 + xp.log(rate) - xp.log1p(-rate)
         share = xp.where(rate < 1, xp.sigmoid(xp.where(rate < 1, odds, 0.0)), 1.0)

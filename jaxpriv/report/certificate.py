@@ -84,7 +84,7 @@ class Mechanism:
 
     def stages(self):
         """None: the releases are not ordered."""
-        return []
+        return None
 
 
 def certify(mechanism, delta=1e-5):

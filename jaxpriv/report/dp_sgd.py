@@ -3,6 +3,8 @@
 import math
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
+
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import POSITIVE, SCALE, check_number
 from jaxpriv._rounding import rounded_up
@@ -66,20 +68,22 @@ class DpSgd(PoissonSampled):
         return f"DP-SGD: {steps}, noise multiplier {rounded_up(self.noise_multiplier, 8)}, {size}, dimension {self.dim:g}."
 
     def worst_case(self, steps):
-        return worst_case.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, float(steps)).symmetric()
+        return worst_case.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, steps).symmetric()
 
     def relaxed(self, steps):
-        return relaxed.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, float(steps), float(self.dim)).symmetric()
+        rate, dim = self.sampling_rate, float(self.dim)
+        return relaxed.subsampled_gaussian(self.noise_multiplier, rate, steps, dim).symmetric()
 
     def adversaries(self):
         """[(name, assumption, curve)], the worst case first."""
-        return self._after(self.steps)
+        return self._after(float(self.steps))
 
     def stages(self):
-        """[(steps so far, adversaries)] on the way, the last at the end: denser at the start, where epsilon rises fastest."""
-        first = min(self.steps, 2)  # a single step has another curve, in closed form, and would need programs of its own
+        """(steps so far, adversaries with as many curves), the last at the end: denser at the start, where epsilon rises most."""
+        first = min(self.steps, 2)  # a single step has another curve, in closed form
         counts = {max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)}
-        return [(count, self._after(count)) for count in sorted(counts)]
+        counts = np.array(sorted(counts), float)
+        return counts, self._after(counts)
 
     def _after(self, steps):
         return [("worst case", worst_case.ASSUMPTION, self.worst_case(steps)),

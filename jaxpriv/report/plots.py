@@ -28,7 +28,6 @@ def draw(mechanism, delta, path):
     largest = max(rows[0][2].epsilon_bounds(delta * 1e-2)[1], 1e-3)
     epsilons = largest * np.linspace(0.0, 1.0, _POINTS) ** 2  # dense at 0, where the trade-off curve bends most
     profiles = [curve.delta(epsilons) for *_, curve in rows]
-    spent = [curve.epsilon_bounds(delta) for _, members in stages for *_, curve in members]
     panels = 3 if stages else 2
     figure = Figure(figsize=(5 * panels, 4.2), layout="constrained")
     left, right, *last = figure.subplots(1, panels)
@@ -41,8 +40,9 @@ def draw(mechanism, delta, path):
     right.axhline(delta, color="0.7", linestyle=":", label=f"δ = {delta:g}")
     right.set(xlabel="ε", ylabel="δ(ε)", title="Privacy profiles", xlim=(0, largest), ylim=(delta * 1e-2, 1))
     for axes in last:
-        uppers = np.asarray([float(upper) for _, upper in spent]).reshape(len(stages), -1).T
-        _draw_stages(axes, delta, [name for name, *_ in rows], [count for count, _ in stages], uppers)
+        counts, adversaries = stages
+        uppers = np.stack([curve.epsilon_bounds(delta)[1] for *_, curve in adversaries])
+        _draw_stages(axes, delta, [name for name, *_ in rows], counts, uppers)
     for axes in (left, right, *last):
         axes.legend(frameon=False)
     figure.savefig(path, dpi=120)

@@ -44,7 +44,7 @@ from jaxpriv.stats._nodes import LEVELS, RULES, TABLES, ladder, level_of, sincos
 
 RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}  # of x; 4 nc x must stay finite
 _UNROLL = 2
-_FEW = 20_000  # numbers for which NumPy's time goes into its calls
+_FEW = 1024  # numbers at a time, whose terms at all nodes fit into a cache
 
 
 def inside_range(x):
@@ -361,19 +361,36 @@ def _complex_sum(df, b):
     s = df + rule.shift + 2 * xp.abs(b)
     level = level_of(s)
     squeeze = xp.minimum(1.0, rule.shift * ladder(LEVELS - 1) / s)
-    d_s, b_s, shift_s = df * squeeze, b * squeeze, rule.shift * squeeze
+    scaled = df * squeeze, b * squeeze, rule.shift * squeeze
+    if not xp.any_jax(scaled):
+        return _by_levels(level, *np.broadcast_arrays(*scaled)) * np.sqrt(squeeze)
 
     def add(k, total):
-        log_part, bent, angle_part, turned, u, weight = (xp.gathered(c, level + k * LEVELS) for c in columns)
-        even = d_s * log_part + b_s * bent - (shift_s / 2) * (u * u)
-        odd = d_s * angle_part + b_s * turned + shift_s * u
-        return total + weight * _pair(even, odd, u)
+        return total + _terms([xp.gathered(c, level + k * LEVELS) for c in columns], *scaled)
 
-    start = xp.zeros_like(b_s + 0 * d_s)
-    if not xp.any_jax(start) and start.size <= _FEW:  # all nodes in one call
-        each = np.arange(rule.nodes).reshape((-1,) + (1,) * start.ndim)
-        return np.sum(add(each, 0.0), 0) * np.sqrt(squeeze)
-    return xp.fori_loop(0, rule.nodes, add, start) * xp.sqrt(squeeze)
+    return xp.fori_loop(0, rule.nodes, add, xp.zeros_like(scaled[1] + 0 * scaled[0])) * xp.sqrt(squeeze)
+
+
+def _by_levels(level, df, b, shift):
+    """The sum by NumPy: the numbers of one level share their nodes' constants, which no table has to be searched for."""
+    columns = [column.reshape((-1, LEVELS)) for column in TABLES["float64"][2]]
+    level = np.broadcast_to(level, b.shape)
+    found = np.empty(b.shape, b.dtype)
+    for one in np.unique(level):
+        here = level == one
+        own = df[here], b[here], shift[here]
+        constants = [column[:, one, None] for column in columns]
+        parts = [[part[start : start + _FEW] for part in own] for start in range(0, len(own[0]), _FEW)]
+        found[here] = np.concatenate([np.sum(_terms(constants, *part), 0) for part in parts])
+    return found
+
+
+def _terms(constants, df, b, shift):
+    """What pairs of nodes add to the sum."""
+    log_part, bent, angle_part, turned, u, weight = constants
+    even = df * log_part + b * bent - (shift / 2) * (u * u)
+    odd = df * angle_part + b * turned + shift * u
+    return weight * _pair(even, odd, u)
 
 
 def _pair(even, odd, u):

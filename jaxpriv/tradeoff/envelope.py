@@ -323,9 +323,17 @@ class Hull(Envelope):
     def bracket(self, low, high, reverse):
         """The largest lower and upper bounds; the rate is that of the direction with the largest profile."""
         del reverse
-        found = [one for member in self.members for one in member.brackets(low, high)]
-        lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
-        return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)
+        return _largest_bracket([one for member in self.members for one in member.brackets(low, high)])
+
+    def brackets_near(self, center, ends, reverse):
+        if xp.any_jax(self, center):
+            return super().brackets_near(center, ends, reverse)
+        found = [one for member in self.members for one in member.both_brackets_near(center, ends)]
+        return _largest_bracket(found)
+
+    def both_brackets_near(self, center, ends):
+        own = self.brackets_near(center, ends, False)
+        return own, own
 
     def brackets(self, low, high):
         own = self.bracket(low, high, False)
@@ -384,6 +392,11 @@ class Replaced(Hull):
 
     def subsampled(self, rate):
         raise ValueError("subsample() of a curve for replaced records: sub-sample the curve of the full mechanism once")
+
+
+def _largest_bracket(found):
+    lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
+    return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)
 
 
 def _largest(values):

@@ -11,7 +11,7 @@ from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import profile_bounds
+from jaxpriv.tradeoff.stepping import profile_bounds, profile_near
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -213,7 +213,6 @@ def bounds_of_beta(experiment, alpha):
     """
     inside = (alpha > 0) & (alpha < 1)
     level = xp.where(inside, alpha, 0.5)
-    three = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((3, *alpha.shape), alpha.dtype)
     aside = xp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
 
     eps = experiment.slope(level, False)
@@ -223,7 +222,7 @@ def bounds_of_beta(experiment, alpha):
         """The second time as far apart as the width of the brackets makes best."""
         step, *_ = state
         ends = eps + step * aside
-        lower, upper, rate = profile_bounds(three, False, ends)
+        lower, upper, rate = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
         blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
         step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)

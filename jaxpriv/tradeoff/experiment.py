@@ -170,6 +170,16 @@ class Experiment(ABC):
         The interval is that of one number, known to rounding: lower bounds delta(high), upper delta(low).
         """
 
+    def brackets_near(self, center, ends, reverse):
+        """The brackets at eps (k, ...), all near `center` (...)."""
+        del center
+        spread = jax.tree.map(lambda leaf: leaf[None], self).aligned(ends.shape, ends.dtype)
+        return spread.bracket(ends, ends, reverse)
+
+    def both_brackets_near(self, center, ends):
+        """Those of both directions."""
+        return self.brackets_near(center, ends, False), self.brackets_near(center, ends, True)
+
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
         return epsilon_bracket(self, reverse, lowest, log_delta)

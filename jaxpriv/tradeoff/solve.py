@@ -30,6 +30,12 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
     start = 0.5 * low + 0.5 * high if start is None else xp.clip(start, low, high)
     state = 0, low, high, start, start, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf)
     if tolerance is None:
-        return xp.fori_loop(0, iterations, lambda _, state: step(state), state)[4]
+        ulp = xp.finfo(low.dtype).eps
+
+        def settled(state):
+            """Is rounding all that moves?"""
+            return xp.all(state[6] <= 4 * ulp * xp.abs(state[3]))
+
+        return xp.fori_loop(0, iterations, lambda _, state: step(state), state, settled)[4]
     found = xp.while_loop(lambda state: (state[0] < iterations) & xp.any(state[6] > tolerance), step, state)
     return xp.where(found[6] <= tolerance, found[3], found[4])

@@ -11,7 +11,16 @@ def profile_bounds(experiment, reverse, epsilon):
     """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was lost bounds nothing."""
     finite = xp.isfinite(epsilon)
     eps = xp.where(finite, epsilon, 0.0)
-    lower, upper, rate = experiment.bracket(eps, eps, reverse)
+    return _cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
+
+
+def profile_near(experiment, reverse, center, ends):
+    """`profile_bounds` at finite eps (k, ...) near `center` (...)."""
+    return _cleaned(ends, *experiment.brackets_near(center, ends, reverse))
+
+
+def _cleaned(epsilon, lower, upper, rate):
+    finite = xp.isfinite(epsilon)
     limit = xp.where(epsilon > 0, -xp.inf, 0.0)
     lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
     crossed = lower > upper

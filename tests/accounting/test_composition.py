@@ -268,7 +268,7 @@ def test_transform_of_gaussian_noise():
         count = len(ratio[0])
         y = (count * block + np.arange(count)[:, None, None] + 0.5) * spacing
         for tilt in (plain, general):
-            bound = np.array([tilt.log_decay(tilt.decay(), one) for one in y])
+            bound = np.array([tilt.log_decay(tilt.decay(1), one) for one in y])
             assert np.all(np.exp(ratio[0]) <= np.exp(bound) * (1 + 1e-12))
     assert np.all(general.line_error() < 1e-18)
 

@@ -87,6 +87,31 @@ def test_a_dimension_that_is_no_whole_number():
     assert abs(np.diff(values, 6)[0]) < 5e-9  # they fall by ten from order to order; the wrong branch left 1e-6
 
 
+FEW = [  # noise, rate, steps, dim, added, epsilon, delta by inversion along a turned ray (tests/adversary/turned.py)
+    (3.136252527872391, 0.27456227957665114, 2.0, 2.0, False, 0.0, 0.0074747482451980986),
+    (3.136252527872391, 0.27456227957665114, 3.0, 2.0, True, 0.002, 0.00817297745687878),
+    (6.6, 0.516, 4.0, 1.86, True, 0.0, 0.004777275825860),
+    (2.14, 0.825, 2.0, 1.84, False, 0.266, 0.00474966245388),
+    (1.67, 0.025, 2.0, 1.4, True, 0.00383, 0.00079056768182),
+    (4.41, 0.052, 3.0, 2.4, True, 0.00106, 0.00032736154670),
+    (1.76, 0.199, 6.0, 1.13, True, 0.0, 0.03930194402792),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "dim", "added", "epsilon", "delta"), FEW)
+def test_few_steps_in_a_low_dimension(noise, rate, steps, dim, added, epsilon, delta):
+    """Their frequencies reach so far that a path must not turn r^2 by more than pi: the adversary found them off by 1e-7."""
+    curve = relaxed.subsampled_gaussian(noise, rate, steps, dim)
+    low, high = (curve.reversed() if added else curve).delta_bounds(epsilon)
+    assert low <= delta * (1 + 1e-12)
+    assert high >= delta * (1 - 1e-12)
+    assert high - low < 2e-10 * delta
+    # one step in a batch goes through the transform, which alone is in closed form
+    low, high = relaxed.subsampled_gaussian(noise, rate, np.array([1.0, steps]), dim).log_delta_bounds(epsilon)
+    alone = relaxed.subsampled_gaussian(noise, rate, 1.0, dim).log_delta(epsilon)
+    assert low[0] - 1e-13 <= alone <= high[0] + 1e-13
+
+
 def test_members_add_up():
     """Different steps at once, equal ones as powers, in any order; without any signal there is no loss."""
     parts = [relaxed.subsampled_gaussian(noise, rate, steps, dim) for noise, rate, steps, dim, _ in SETTINGS[:2]]

@@ -148,7 +148,7 @@ def answers(settings, mode):
 
 
 def calibrated(rate, steps, delta, epsilon):
-    """(lower, upper) of the smallest noise multiplier that is private enough; 0 where delta is not known to tell."""
+    """(lower, upper) of the smallest private noise multiplier; lower 0 where delta is wide."""
 
     def noisy(noise):
         return W.subsampled_gaussian(noise, rate, steps).symmetric()

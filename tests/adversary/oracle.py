@@ -5,12 +5,14 @@ A mechanism is a tuple of a name and doubles, which are taken exactly as they ar
     ("gaussian", mu)  ("laplace", ratio)  ("randomized_response", E)  ("approximate_dp", E, D)
     ("relaxed_gaussian", mu, dim)  ("relaxed_laplace", ratio)  ("membership", dim, batch_size, susceptibility)
     ("subsample", rate, mechanism)  ("mixture", (mechanisms...), (weights...))
-    ("dp_sgd", noise_multiplier, sampling_rate, steps)  ("replace_one", the same)  ("relaxed_sgd", the same, dim)
+    ("dp_sgd", noise_multiplier, sampling_rate, steps)
+    ("replace_one", the same)  ("relaxed_sgd", the same, dim)
     ("compose", mechanism, ...)  ("power", mechanism, n)
 
 `truth(mechanism, eps, direction)` encloses delta(eps) and 1 - delta(eps): closed forms (`closed`), enumerations
-(`finite`), or the inverted transform (`inversion`, `turned`). For DP-SGD of a fractional number of steps at a rate below 1 a
-certificate is one of whole steps: there are two truths, at the floor and at the ceiling, and a bracket holds both.
+(`finite`), or the inverted transform (`inversion`, `turned`). For DP-SGD of a fractional number of
+steps at a rate below 1 a certificate is one of whole steps: there are two truths, at the floor and
+at the ceiling, and a bracket holds both.
 Raises `Unavailable` where no method is within its budget.
 """
 
@@ -25,7 +27,7 @@ from tests.adversary.closed import perfect, profile
 from tests.adversary.finite import enumerated
 from tests.adversary.inversion import Composition, composed, shift_part
 from tests.adversary.paths import Magnitude, Normal, Replaced
-from tests.adversary.turned import Turned
+from tests.adversary.turned import ROUGH, Turned
 
 DIRECTIONS = ("forward", "reverse", "symmetric")
 EITHER_WAY = (
@@ -282,7 +284,7 @@ def first_of(ways, eps, forward):
 
 
 def stepwise(name, noise, rate, steps, dim=None):
-    """Steps that are seen by their magnitudes, or whose records are replaced, as pairs of their own."""
+    """Steps seen by their magnitudes, or whose records are replaced, as pairs of their own."""
     if steps == 0:
         return refining(lambda eps, forward: perfect(eps), True)
     if name == "replace_one":
@@ -311,7 +313,7 @@ def replaced(noise, rate, steps):
     if rate == 1.0:
         together = ("gaussian", lambda: 2 * exact(steps).sqrt() / exact(noise))
         return refining(lambda eps, forward: profile(together, eps, forward), True)
-    turned = Turned([Replaced(lambda: 2 / exact(noise), lambda: exact(rate), steps)])
+    turned = Turned([Replaced(lambda: 2 / exact(noise), lambda: exact(rate), steps)], ROUGH)
 
     def evaluate(eps, forward):
         if not eps < 0:

@@ -1,13 +1,15 @@
-"""Losses of one step along a path of complex outcomes, to integrate e^(zL) over its law without the record.
+"""Losses of one step along a path of complex outcomes, to integrate e^(zL) over its law.
 
-A path is x(s) = s + i (lift + bend log(1 + e^(s - start))), s real: lifted, e^(zL) decays for large Im z > 0 as
-e^(-Im z Im L); bent beyond the place where the step's branch points lie, it decays for Re z > 0, too. A step gives the
-loss L and the logarithm of the law's density times dx/ds:
+A path is x(s) = s + i (lift + more/(1 + e^(3-s)) + bend log(1 + e^(s - start))), s real: lifted,
+e^(zL) decays for large Im z > 0 as e^(-Im z Im L); bent beyond the place where the step's branch
+points lie, it decays for Re z > 0, too. A step gives the loss L and the logarithm of the density,
+without the record, times dx/ds:
 
     Normal     N(0,1) against (1-q) N(0,1) + q N(m,1), the outcome x itself
     Magnitude  chi2_d against (1-q) chi2_d + q chi2_d(nc), of the magnitude r = log(1 + e^x)
-    Replaced   the pair whose profile is the larger one of Normal's two directions: where L > 0 it is Normal's own, the
-               outcome m/2 + log(1 + e^x); where L < 0 its mirror image; what is left is an outcome of loss 0
+    Replaced   the pair whose profile is the larger one of Normal's two directions: where L > 0 it
+               is Normal's own, the outcome m/2 + log(1 + e^x); where L < 0 its mirror image; what
+               is left is an outcome of loss 0
 """
 
 import functools
@@ -15,9 +17,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from tests.adversary.balls import exact, precision, tail
+from tests.adversary.chi_square import Unavailable
 from tests.adversary.inversion import NATS
 
 FARTHEST = 45.0  # standard deviations by which a real z may tilt a law
@@ -29,14 +32,16 @@ class Line:
     lift: float = 0.0
     bend: float = 0.0
     start: float = 0.0
+    more: float = 0.0
 
     def at(self, s):
         """(x, log dx/ds)."""
         if self.lift == 0:
             return acb(s), acb(0)
-        gap = s - arb(self.start)
-        rise = soft(acb(gap)).real * arb(self.bend)
-        return acb(s, arb(self.lift) + rise), acb(1, arb(self.bend) / (1 + (-gap).exp())).log()
+        gap, step = s - arb(self.start), 1 / (1 + (3 - s).exp())
+        rise = soft(acb(gap)).real * arb(self.bend) + step * arb(self.more)
+        slope = arb(self.bend) / (1 + (-gap).exp()) + step * (1 - step) * arb(self.more)
+        return acb(s, arb(self.lift) + rise), acb(1, slope).log()
 
 
 def soft(x):
@@ -52,6 +57,16 @@ def sampled(a, q):
     if odds.real > 0:
         return a + q.log() + (-odds).exp().log1p()
     return (1 - q).log() + odds.exp().log1p()
+
+
+def confluent(z, a):
+    """0F1(; a; z), at a higher precision where flint asks for one."""
+    for times in (1, 2, 4, 8):
+        with precision(ctx.prec * times):
+            found = z.hypgeom_0f1(a)
+        if found.rel_accuracy_bits() > ctx.prec - 30:
+            return +found
+    raise Unavailable("0F1")
 
 
 class Normal:
@@ -97,22 +112,28 @@ class Normal:
 
     @functools.cached_property
     def real(self):
-        """(losses, logarithms of masses) on the real line in doubles: choices, no values."""
+        """(places, losses, log masses) on the real line in doubles: choices, no values."""
         low, high = self.left(-1e9, 60), self.middle + FARTHEST + 14
+        places = COARSE * np.arange(math.floor(low / COARSE), int(high / COARSE))
         with precision(80):
-            mesh = [arb(COARSE) * k for k in range(math.floor(low / COARSE), int(high / COARSE))]
-            found = list(self.outcomes(Line(), mesh))
+            found = list(self.outcomes(Line(), [arb(s) for s in places]))
             losses = np.array([float(loss.real.mid()) for loss, _ in found])
-            return losses, np.array([float(w.real.mid()) for _, w in found]) + math.log(COARSE)
+            masses = np.array([float(w.real.mid()) for _, w in found]) + math.log(COARSE)
+        return places, losses, masses
+
+    def farthest(self, z):
+        """Where the law tilted by e^(zL) has its peak; at least where the untilted law has it."""
+        places, losses, masses = self.real
+        return max(float(places[np.argmax(masses + z * losses)]), self.middle)
 
     def log_g(self, z):
         """log E[e^(zL)] for a real z in doubles."""
-        if abs(z) * self.pull > FARTHEST and z > 0:
+        if self.farthest(z) > self.middle + FARTHEST:
             raise OverflowError
-        losses, weights = self.real
-        terms = weights + z * losses
+        _, losses, masses = self.real
+        terms = masses + z * losses
         if self.reflected:
-            terms = np.concatenate([terms, weights + (1 - z) * losses, [self.log_constant]])
+            terms = np.concatenate([terms, masses + (1 - z) * losses, [self.log_constant]])
         return float(np.logaddexp.reduce(terms))
 
 
@@ -124,12 +145,13 @@ class Magnitude(Normal):
         self.nc, self.dim, self.middle = nc, dim, math.sqrt(dim)
 
     def line(self, bend, c):
-        losses, _ = self.real
-        first = math.floor(self.left(-1e9, 60) / COARSE)
+        places, losses, _ = self.real
         with precision(64):
             even = float(sampled(acb(self.turn), self.q()).real.mid()) if self.rate < 1 else -1e9
-        start = COARSE * (first + int(np.searchsorted(losses, even)))
-        return Line(self.lift(c, 1.2), bend, max(start, self.middle, 1.0))
+        start = places[min(int(np.searchsorted(losses, even)), len(places) - 1)]
+        # near r = 0 the loss turns with r^2
+        low, high = self.lift(c, 0.45 if c < 0 else 1.2), self.lift(c, 3.0)
+        return Line(low, bend, max(float(start), self.middle, 1.0), high - low)
 
     def floor(self):
         return sampled(acb(-self.nc() / 2), self.q()).real
@@ -144,7 +166,7 @@ class Magnitude(Normal):
         for s in mesh:
             x, slope = line.at(s)
             r = soft(x)
-            ratio = (nc * r * r / 4).hypgeom_0f1(d / 2).log()
+            ratio = confluent(nc * r * r / 4, d / 2).log()
             turns = round((angle - float(ratio.imag.mid())) / (2 * math.pi))
             ratio += acb(0, 2 * turns * arb.pi())
             angle = float(ratio.imag.mid())

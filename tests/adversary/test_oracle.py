@@ -137,7 +137,7 @@ def test_one_step_along_a_turned_ray(name, eps, forward):
 
 @pytest.mark.parametrize(("name", "eps", "forward"), CASES)
 def test_two_steps_along_a_turned_ray(name, eps, forward):
-    """delta of two steps = E[e^L delta of one step at eps - L], L forward the loss of one, in reverse its negative."""
+    """delta of two steps = E[e^L delta of one at eps - L]; in reverse L is minus the loss."""
     composition = turned(name, 2)
     with precision(200):
         found = float(composed(composition, exact(eps), forward)[0].mid())
@@ -155,7 +155,7 @@ def test_two_steps_along_a_turned_ray(name, eps, forward):
 
 
 def quadrature(step, kink):
-    """[(loss, P)] by Gauss-Legendre on panels that shrink towards the outcome whose loss is `kink`."""
+    """[(loss, P)] by Gauss-Legendre on panels that shrink towards the loss `kink`."""
     low, high = step.left(-1.0, 40), step.middle + 10
     middle, end = low, high
     for _ in range(50):

@@ -1,13 +1,15 @@
-"""Profiles of few steps, by the inversion of `inversion` along a ray that is turned towards large Re z.
+"""Profiles of few steps: the inversion of `inversion` along a ray turned towards large Re z.
 
-On z = c + (slope + i) y, 0 <= y, the factor e^(-eps z) decays though the transform may not: that of few steps at a small
-rate is 1 + little over many periods of e^(-i eps y), and an outcome of loss 0 adds a constant. Between that ray and the
-line Re z = c there is no pole, and the transform is bounded for slopes below 1. With the ray from below, conjugate,
+On z = c + (slope + i) y, 0 <= y, the factor e^(-eps z) decays though the transform may not: that
+of few steps at a small rate is 1 + little over many periods of e^(-i eps y), and an outcome of loss
+0 adds a constant. Between that ray and the line Re z = c there is no pole, and the transform is
+bounded for slopes below 1. With the ray from below, conjugate,
 
     I(eps) = (1/pi) Im (slope + i) int_0^inf G(z) e^(-eps (z-1)) / (z (z-1)) dy,
 
-by Gauss-Legendre on [0, Y], [Y, 2Y], [2Y, 4Y], ...: e^((slope + i) y L) of a panel is the square of the one before. What
-is left of two computations with other slopes, panels, paths of outcomes and meshes is their difference.
+by Gauss-Legendre on [0, Y], [Y, 2Y], [2Y, 4Y], ...: e^((slope + i) y L) of a panel is the square of
+the one before. What two computations with other slopes, panels, paths of outcomes and meshes
+differ by is taken for the error.
 """
 
 import math
@@ -19,21 +21,20 @@ from tests.adversary.balls import precision
 from tests.adversary.chi_square import Unavailable
 from tests.adversary.inversion import NATS, Composition, gauss
 
-AIM = 54  # bits
-ENOUGH = 38
+LEVELS = ((54, (48, 96)), (170, (160,)))  # bits of the saddle point's value; nodes of a panel
+ROUGH = ((38, (40, 80)),)  # where no bracket is narrow
 SPARE = 3.0  # nats
-RULES = (48, 96, 160)
 RAYS = ((0.3, 0.5, 1.0), (0.24, 0.42, 0.77))  # (slope, bend, stretch)
 MOST_BITS = 900
-MOST_PANELS = 80
+MOST_PANELS = 250
 
 
 class Turned(Composition):
     """`steps` of `paths`; `value(eps, region)` as of `Composition`."""
 
-    def __init__(self, steps):
+    def __init__(self, steps, levels=LEVELS):
         super().__init__()
-        self.steps = steps
+        self.steps, self.levels = steps, levels
 
     def new_log_g(self, z):
         return sum(s.n * s.log_g(z) for s in self.steps)
@@ -43,20 +44,23 @@ class Turned(Composition):
 
     def value(self, eps, region):
         c = self.crossing(float(eps.mid()), region)
-        rays = [self.ray(eps, c, *ray) for ray in RAYS]
-        for nodes in RULES:
-            first, second = (self.along(ray, eps, nodes) for ray in rays)
-            with precision(400):
-                gap = 2 * abs(first - second) + abs(second.mid()) * arb(2) ** -AIM
-                found = second + arb(0, 1) * gap
-            if found.is_finite() and found.rel_accuracy_bits() > ENOUGH:
-                return found
+        for aim, rules in self.levels:
+            self.aim = aim
+            rays = [self.ray(eps, c, *ray) for ray in RAYS]
+            for nodes in rules:
+                first, second = (self.along(ray, eps, nodes) for ray in rays)
+                with precision(400):
+                    gap = 2 * abs(first - second) + abs(second.mid()) * arb(2) ** -self.levels[0][0]
+                    found = second + arb(0, 1) * gap
+                if found.is_finite() and found.rel_accuracy_bits() > self.levels[0][0] - 16:
+                    return found
         raise Unavailable("the inversion did not settle")
 
     def crossing(self, eps, region):
-        """Between a pole and the saddle point, where G e^(-eps (z-1)) / (z (z-1)) is no more than e^SPARE larger than there.
+        """Between a pole and the saddle point, where the integrand is e^SPARE of its size there.
 
-        Losses that hardly ever occur place the saddle point far out, where paths are hard to follow, for little gain.
+        Losses that hardly ever occur place the saddle point far out, where paths are hard to
+        follow, for little gain.
         """
         far, least = self.saddle(eps, region)
         if not math.isfinite(least):
@@ -73,6 +77,13 @@ class Turned(Composition):
                 distance = middle
         return pole + distance
 
+    def idle(self):
+        """The transform's limit, P(all losses are 0), which adds to the complement only."""
+        out = arb(1)
+        for step in self.steps:
+            out *= step.constant() ** step.n
+        return out
+
     def width(self, eps, c):
         """Of the integrand around c."""
         h = 0.1 * min(abs(c), abs(c - 1))
@@ -85,8 +96,9 @@ class Turned(Composition):
         first = stretch * self.width(float(eps.mid()), c)
         with precision(400):
             gap = eps - self.floor() if self.floor().is_finite() else eps
-        reach = min((AIM + 20) * NATS / (max(float(gap.mid()), 1e-300) * slope), first * 2.0**AIM)
-        return c, slope, first, [Mesh(s, c, slope, bend, first, reach) for s in self.steps]
+        reach = (self.aim + 20) * NATS / (max(float(gap.mid()), 1e-300) * slope)
+        reach, where = min(reach, first * 2.0**self.aim), (c, slope, bend)
+        return c, slope, first, [Mesh(s, *where, first, reach, self.aim) for s in self.steps]
 
     def along(self, ray, eps, nodes):
         c, slope, first, meshes = ray
@@ -100,8 +112,9 @@ class Turned(Composition):
             values, width = [m.begin(way, ys) for m in meshes], arb(first)
             for _ in range(MOST_PANELS):
                 total += self.panel(values, start, way, ys, rule, eps) * width
-                if self.largest * width < abs((way * total).imag).mid() * arb(2) ** -(AIM + 4):
-                    return abs((way * total).imag / arb.pi())
+                if self.largest * width < abs((way * total).imag).mid() * arb(2) ** -(self.aim + 4):
+                    found = abs((way * total).imag / arb.pi())
+                    return found + self.idle() if 0 < c < 1 else found
                 values, ys, width = [m.double() for m in meshes], [2 * y for y in ys], 2 * width
         raise Unavailable("the transform has not decayed")
 
@@ -110,19 +123,20 @@ class Turned(Composition):
         g = [acb(1)] * len(ys)
         for step, found in zip(self.steps, values):
             g = [a * v**step.n for a, v in zip(g, found)]
-        terms = [self.term(v, start + way * y, eps) for v, y in zip(g, ys)]
+        idle = self.idle()
+        terms = [self.term(v - idle, start + way * y, eps) for v, y in zip(g, ys)]
         self.largest = max(abs(t).upper() for t in terms)
         return sum((t * w for t, (_, w) in zip(terms, rule)), acb(0))
 
 
 class Mesh:
-    """A trapezoid along one step's path that agrees with that of its midpoints all along the ray."""
+    """A trapezoid along one step's path that agrees with its midpoints' all along the ray."""
 
-    def __init__(self, step, c, slope, bend, first, reach):
-        self.step, self.c, self.line, self.held = step, c, step.line(bend, c), None
+    def __init__(self, step, c, slope, bend, first, reach, aim):
+        self.aim, self.step, self.c, self.line = aim, step, c, step.line(bend, c)
         self.growth = 1 - bend**2
         known = step.log_g(c)
-        goal = AIM + 12 + math.log2(step.n)
+        goal = aim + 12 + math.log2(step.n)
         self.bits = int(goal + 50 + self.lost(known))
         if self.bits > MOST_BITS:
             raise Unavailable("too much is lost on the path")
@@ -134,7 +148,7 @@ class Mesh:
     def lost(self, known):
         """Bits by which terms at z = c are larger than their sum, e^known."""
         with precision(160):
-            nodes = self.nodes(0.2, *self.span(AIM), 0)
+            nodes = self.nodes(0.2, *self.span(self.aim), 0)
             sizes = [[float((z * loss + w).real.mid()) for loss, w in nodes] for z in self.sides()]
         return max(float(np.logaddexp.reduce(np.concatenate(sizes))) - known, 0.0) / NATS
 
@@ -143,8 +157,8 @@ class Mesh:
         return [arb(self.c), arb(1 - self.c)] if self.step.reflected else [arb(self.c)]
 
     def span(self, bits):
-        tilt = max(self.c * self.step.pull, self.step.pull) / self.growth
-        high = tilt + math.sqrt(2 * bits * NATS / self.growth) + self.step.middle + 3
+        peak = max(self.step.farthest(z) for z in (self.c, 1.0)) / self.growth
+        high = peak + math.sqrt(2 * bits * NATS / self.growth) + 3
         return self.step.left(self.c, bits) - 1, high
 
     def settled(self, zs, goal):
