@@ -17,8 +17,18 @@ from jaxpriv.accounting.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
 from jaxpriv.accounting.inversion import invert, log_result
-from jaxpriv.accounting.kept import root
-from jaxpriv.accounting.line import ALPHA, DELTA, POWER, Kind, Term, cumulants, saddle_epsilon, stacked
+from jaxpriv.accounting.kept import Target, root
+from jaxpriv.accounting.line import (
+    ALPHA,
+    DELTA,
+    POWER,
+    Kind,
+    Term,
+    advantage_bound,
+    cumulants,
+    saddle_epsilon,
+    stacked,
+)
 from jaxpriv.accounting.quadratic import NormalTransform
 from jaxpriv.accounting.sampled import Sampled
 from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
@@ -127,7 +137,11 @@ class Composed(Directed):
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         terms = self._directed(np.full(log_delta.shape, reverse))
+        nothing = advantage_bound(terms) <= np.exp(lowest)  # epsilon is 0 then
+        if nothing.all():
+            return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
+        found = [np.where(nothing, 0.0, end) for end in found]
         search = super(Composed, Composed).epsilon_bracket
         return self._others(found, lambda own, *values: search(own, *values, reverse), lowest, log_delta)
 
@@ -164,7 +178,8 @@ class Composed(Directed):
         if xp.any_jax(alpha, self):
             return xp.where(leaks, _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance), 0.0)
         least = np.full_like(alpha, -np.inf)
-        found = np.where(leaks, root(terms, (start, least, log_alpha, log_rest, small), ALPHA), 0.0)
+        target = Target(least, log_alpha, log_rest, small)
+        found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
         lost = np.isnan(found)
         if lost.any():
             rest = jax.tree.map(lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance))
@@ -181,7 +196,7 @@ class Composed(Directed):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
             least, small = np.zeros_like(target), np.ones(target.shape, bool)
-            eps = root(terms, (start, least, target, log1mexp(target), small), DELTA)
+            eps = root(terms, (start, Target(least, target, log1mexp(target), small)), DELTA)
             lost = np.isnan(eps) & reachable
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))

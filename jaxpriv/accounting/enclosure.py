@@ -13,7 +13,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.accounting.entrywise import entrywise
 from jaxpriv.accounting.frequencies import LIMIT, follow
-from jaxpriv.accounting.kept import Kept
+from jaxpriv.accounting.kept import Kept, Target
 from jaxpriv.accounting.line import (
     DELTA,
     POWER,
@@ -34,13 +34,8 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import stepped_out
 
 _PLACED = 3  # lines, until one was placed near enough to the root
-_NEAR = 1e-9  # width of log delta's bracket up to which a line serves anyway,
-_WIDER = 4.0  # by how much it may be wider than where the line was placed,
-_USEFUL = 1e-3  # and from which on other means are tried
-_NEWTON = 6
 _SINGLE = 1e-9  # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
 _SOON = 1024  # frequencies to which one path is enough
-_SETTLED = 1e-12
 
 
 class Bracket(NamedTuple):
@@ -86,7 +81,7 @@ def _nearby(terms, places, kind, patience):
     center, ends = places
     spectrum = Spectrum(terms, center, kind, patience)
     found = spectrum.bracket(np.moveaxis(ends, -1, 0))
-    return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.done
+    return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.kept.done
 
 
 def brackets_near(terms, center, ends):
@@ -233,29 +228,14 @@ class Spectrum:
     """What is known along one line, by NumPy: brackets of delta at every eps near the one it was placed for."""
 
     def __init__(self, terms, eps, kind, patience):
-        line, tilts, _ = along(terms, eps, kind)
+        own = line, tilts, _ = along(terms, eps, kind)
         self._margins = margins = _margins(terms, kind, line, tilts)
-
-        self._kept = Kept(terms, eps, kind, line, tilts, margins.stop, 4 * LIMIT, patience)
-        self.done, self._left_out = self._kept.done, margins.log_decay(self._kept.reach)
+        self.kept = Kept(terms, eps, kind, own, margins.stop, 4 * LIMIT, patience)
+        self._left_out = margins.log_decay(self.kept.reach)
 
     def bracket(self, eps):
         """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before it."""
-        return _enclosed(self._margins, self._kept.sums(eps), self._left_out, eps)
-
-    def solve(self, log_delta, eps):
-        """(the eps at which delta is e^log_delta, by Newton from where the line was placed; does the line serve there?)"""
-        narrow = None
-        for _ in range(_NEWTON):
-            found = self.bracket(eps)
-            width = found.upper - found.lower
-            narrow = np.maximum(_WIDER * width, _NEAR) if narrow is None else narrow
-            change = (0.5 * (found.lower + found.upper) - log_delta) / found.rate
-            change = np.where(np.isfinite(change), change, 0.0)
-            eps = np.maximum(eps + change, 0.0)
-            if np.all(np.abs(change) <= _SETTLED * (1e-3 + eps)):
-                break
-        return eps, width < np.minimum(narrow, _USEFUL)
+        return _enclosed(self._margins, self.kept.sums(eps), self._left_out, eps)
 
 
 @entrywise
@@ -264,15 +244,17 @@ def _where_met(terms, targets, kind, patience):
     lowest, log_delta = targets
     reachable = (log_delta > -np.inf) & (log_delta < 0) & (loss_bound(terms) > 0)
     target = np.where(reachable, log_delta, -1.0)
+    zero = np.zeros_like(target)
+    goal = Target(zero, target, log1mexp(target), np.ones(target.shape, bool))
     eps, done = saddle_epsilon(terms, target), True
     for _ in range(_PLACED):
         spectrum = Spectrum(terms, eps, kind, patience)
-        done = done & spectrum.done
-        eps, serves = spectrum.solve(target, eps)
+        done = done & spectrum.kept.done
+        eps, serves, _ = spectrum.kept.newton(goal)
         if np.all(serves | ~reachable):
             break
 
     low, high = stepped_out(
         eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta)
-    known = reachable & serves
+    known = reachable & (high < np.inf)
     return (np.where(known, low, np.nan), np.where(known, high, np.nan)), done

@@ -1,5 +1,7 @@
 """By NumPy: a line's frequencies are kept, and serve every eps near the one for which the line was placed."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jaxpriv.accounting.entrywise import entrywise
@@ -15,13 +17,19 @@ _SETTLED = 1e-12  # of eps: after so small a step there is no other
 class Kept:
     """log (M(c+iy)/M(c)) of all steps along one line, up to where it is negligible and to `stop`."""
 
-    def __init__(self, terms, eps, kind, line, tilts, stop, limit, patience):
-        def keep(blocks, block):
-            return [*blocks, (block.y, block.log_size, block.angle, block.ulps)]
+    def __init__(self, terms, eps, kind, along, stop, limit, patience):
+        line, tilts, height = along
+        self._kind, self._line, self._eps = kind, line, eps
+        self._total = height - log_factor(kind, line.side, line.d, eps)
+        blocks = []
 
-        blocks, sums, self.done = follow(terms, eps, kind, line, tilts, keep, [], stop, limit, patience)
+        def keep(state, block):
+            blocks.append((block.y, block.log_size, block.angle, block.ulps))
+            return state
+
+        _, sums, self.done = follow(
+            terms, eps, kind, line, tilts, keep, (), stop, limit, patience)
         self._blocks = [np.concatenate(column) for column in zip(*blocks)]
-        self._kind, self._line = kind, line
         self.reach = sums.reach
 
     def sums(self, eps):
@@ -32,30 +40,48 @@ class Kept:
         return found._replace(reach=self.reach)
 
 
-@entrywise
-def root(terms, values, kind, patience):
-    """The eps at which log of an integral's result, or of one less it, is what is asked for; NaN where that fails.
-
-    values: (eps to start from, the least eps, log of the result, log of one less it, is it the result that is small?).
-    Newton along one line, and along another one next to the root if that was further off than the line serves.
-    """
-    eps, least, log_result, log_rest, small = values
-    done = True
-    for _ in range(_PLACED):
-        line, tilts, height = along(terms, eps, kind)
-        kept = Kept(terms, eps, kind, line, tilts, np.zeros_like(eps), LIMIT, patience)
-        done = done & kept.done
-        total, placed = height - log_factor(kind, line.side, line.d, eps), eps
+    def newton(self, target):
+        """(eps at which the integral is the `Target`, does the line serve there?, do its frequencies end?)"""
+        line, eps = self._line, self._eps
+        low, high = self._eps - 2 * line.spread, self._eps + 2 * line.spread
         for _ in range(_NEWTON):
-            logs = logs_of(line, total + log_factor(kind, line.side, line.d, eps), kept.sums(eps))
-            over = np.where(small, logs.result - log_result, log_rest - logs.rest)
-            rate = logs.slope * np.where(small, 1.0, np.exp(logs.result - logs.rest))
+            height = self._total + log_factor(self._kind, line.side, line.d, eps)
+            logs = logs_of(line, height, self.sums(eps))
+            over, rate = target.surplus(logs)
             change = np.where(np.isfinite(over / rate), -over / rate, 0.0)
-            eps = np.clip(eps + change, placed - 2 * line.spread, placed + 2 * line.spread)
-            eps = np.maximum(eps, least)
+            eps = np.maximum(np.clip(eps + change, low, high), target.least)
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
-        serves = np.abs(eps - placed) <= line.spread
-        if np.all(serves | ~logs.followed):
+        return eps, np.abs(eps - self._eps) <= line.spread, logs.followed
+
+
+class Target(NamedTuple):
+    """What the log of an integral's result, or of one less it where the result is not small, has to be; eps >= least."""
+
+    least: np.ndarray
+    log_result: np.ndarray
+    log_rest: np.ndarray
+    small: np.ndarray
+
+    def surplus(self, logs):
+        """(by how much the integral is above, its slope in eps)."""
+        over = np.where(self.small, logs.result - self.log_result, self.log_rest - logs.rest)
+        return over, logs.slope * np.where(self.small, 1.0, np.exp(logs.result - logs.rest))
+
+
+@entrywise
+def root(terms, values, kind, patience):
+    """From (eps, `Target`) the eps at which it is met; NaN where the frequencies do not end.
+
+    Newton along one line, and along another one next to the root if that was further off than the line serves.
+    """
+    eps, target = values
+    done = True
+    for _ in range(_PLACED):
+        kept = Kept(
+            terms, eps, kind, along(terms, eps, kind), np.zeros_like(eps), LIMIT, patience)
+        done = done & kept.done
+        eps, serves, followed = kept.newton(target)
+        if np.all(serves | ~followed):
             break
-    return np.where(serves & logs.followed, eps, np.nan), done
+    return np.where(serves & followed, eps, np.nan), done

@@ -11,6 +11,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
 _LOWER = 8.0  # logarithm of by how much the integral may differ where a line still serves
+_SHY = 1e-4
 _NEARER = 12  # candidates between the pole and the saddle
 _SMALL = 0.01  # of the square of a loss: delta is then small on both sides of the mean
 _CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
@@ -80,6 +81,16 @@ def loss_bound(terms):
     return sum(bounds[1:], bounds[0])
 
 
+def advantage_bound(terms):
+    """An upper bound of the advantage: over the steps it adds up at most, each rate (2 Phi(mu/2) - 1) or less."""
+
+    def of_step(transform):
+        rate = getattr(transform, "rate", 1.0)
+        return rate * xp.erf(transform.mu / math.sqrt(8.0))
+
+    return over_steps(terms, [of_step(term.transform) for term in terms]) * (1 + 1e-12)
+
+
 def on_axis(kind, side, d):
     """The real t at distance d from the pole."""
     return kind.pole + side * d
@@ -104,7 +115,7 @@ def place(terms, eps, kind):
         d = xp.exp(x)
         _, first, second = cumulants(terms, on_axis(kind, side, d))
         lean, bend = other(d)
-        along = side * d * (first - eps)
+        along = xp.where(xp.isfinite(first), side * d * (first - eps), xp.inf)
         return along - 1 + lean, along + d * d * second + bend
 
     low = xp.full_like(eps, -32.0)
@@ -113,7 +124,9 @@ def place(terms, eps, kind):
     # of a normal law d variance = |eps - mean| + 1/d; any d near the saddle serves
     guess = xp.log(gap + xp.sqrt(gap * gap + 4 * variance)) - xp.log(2 * variance)
     guess = xp.where(xp.isfinite(guess), guess, 0.0)
-    saddle = xp.exp(newton_in_bracket(pull, low, high, start=xp.where(inner, xp.minimum(guess, -0.1), guess), tolerance=1e-4))
+    start = xp.where(inner, xp.minimum(guess, -0.1), guess)
+    # on the near side of where K may become infinite
+    saddle = xp.exp(newton_in_bracket(pull, low, high, start=start, tolerance=_SHY) - 3 * _SHY)
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
     share = xp.where(inner, 1.0, 2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim))
@@ -167,6 +180,7 @@ def saddle_epsilon(terms, log_delta):
     def shortfall(x):
         """On a scale on which a Newton step stays a good one where K leaps, and value with it."""
         _, value, slope = saddle(xp.exp(x))
+        value = xp.where(xp.isnan(value), xp.inf, value)  # beyond what is in range
         return xp.arcsinh(value) - xp.arcsinh(-log_delta), slope / xp.sqrt(1 + value * value)
 
     _, _, variance = cumulants(terms, xp.zeros_like(log_delta))
@@ -174,7 +188,9 @@ def saddle_epsilon(terms, log_delta):
     guess = 0.5 * (xp.log(-2 * log_delta) - xp.log(variance))
     start = xp.where(xp.isfinite(guess), guess, 0.0)
     x = newton_in_bracket(shortfall, low, low + 36.0, start=start, tolerance=1e-2)
-    return xp.maximum(saddle(xp.exp(x))[0], 0.0)
+    eps = saddle(xp.exp(x))[0]
+    within = saddle(xp.exp(x - 0.03))[0]  # on the near side of where K becomes infinite
+    return xp.maximum(xp.where(xp.isfinite(eps), eps, within), 0.0)
 
 
 def at_smallest(keys, values):

@@ -30,6 +30,7 @@ _DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
 PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
 _KERNEL = 5e-14  # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
 _FAR = 3.0  # an angle below pi
+_GENTLE = 0.01  # curvature below which that of e^(-r^2/2) is taken
 
 
 def _density_at_middle(df):
@@ -80,7 +81,7 @@ class SubsampledChiSquareTransform(Sampled):
 
         def pulled(pull):
             gentle = 1 - pull * self.nc / self.df
-            some = gentle > 0.25
+            some = gentle > _GENTLE
             near = xp.sqrt(weak / xp.where(some, gentle, 1.0))
             far = 0.5 * (pull * self.mu + xp.sqrt((pull * self.mu) ** 2 + 4 * weak))
             return some, near, far, REACH / xp.sqrt(xp.where(some, gentle, 1.0))
@@ -93,6 +94,14 @@ class SubsampledChiSquareTransform(Sampled):
         some, near, far, reach = pulled(xp.maximum(s, 1.0))
         high = xp.where(some, xp.minimum(near + reach, far + REACH), far + REACH)
         return low, high
+
+    def cumulants(self, c):
+        """Infinite where (1+u)^s grows so far out that the nodes do not resolve it: no line is placed there."""
+        s, _ = self.power(c)
+        low, high = self.ends(s)
+        most = self.nodes if xp.any_jax(low) else self.most(self.nodes)
+        resolved = self.rough * (high - low) < 2 * math.pi * self.strip() * most
+        return tuple(xp.where(resolved, value, xp.inf) for value in super().cumulants(c))
 
     def _magnitude(self, x, theta):
         """At v = x + i theta: r, and the logarithms of what r, dr/dv grow by since v = x, and half of what r^2 grows by.
