@@ -129,8 +129,9 @@ class Composed(Directed):
         found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
         mixed = ((ends < 0) != flipped).any(0)
         found = [np.where(mixed, np.nan, part) for part in _from_other_direction(ends, found)]
-        search = super(Composed, Composed).brackets_near
-        return self._others(found, lambda own, *values: search(own, *values, reverse), center, ends)
+        return self._others(
+            found, lambda own, *values: Directed.brackets_near(own, *values, reverse), center, ends
+        )
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """By NumPy from one line for all that is asked; by the general search where that does not serve."""
@@ -142,8 +143,9 @@ class Composed(Directed):
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
         found = [np.where(nothing, 0.0, end) for end in found]
-        search = super(Composed, Composed).epsilon_bracket
-        return self._others(found, lambda own, *values: search(own, *values, reverse), lowest, log_delta)
+        return self._others(
+            found, lambda own, *values: Directed.epsilon_bracket(own, *values, reverse), lowest, log_delta
+        )
 
     def _others(self, found, search, *values):
         """NumPy arrays `found`, with search(experiment, *values) where they are NaN."""

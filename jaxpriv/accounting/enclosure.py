@@ -230,7 +230,7 @@ class Spectrum:
     def __init__(self, terms, eps, kind, patience):
         own = line, tilts, _ = along(terms, eps, kind)
         self._margins = margins = _margins(terms, kind, line, tilts)
-        self.kept = Kept(terms, eps, kind, own, margins.stop, 4 * LIMIT, patience)
+        self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
         self._left_out = margins.log_decay(self.kept.reach)
 
     def bracket(self, eps):

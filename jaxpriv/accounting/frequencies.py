@@ -100,8 +100,6 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
         goes_on = (sums.rest > 1e-17 * xp.abs(sums.value)) | (sums.reach < stop)
         # what falls as slowly as this, though it were as fast as a normal law's, would not be done in the end
         hopeless = (index >= _LOOK) & (xp.log(sums.alive) * (limit / index) ** 2 > -18.0)
-        # nor would what is not known to fall, and of which the rest becomes known as slowly as 1/y
-        hopeless = hopeless | (index >= limit // 4) & (stop > BLOCK * limit * line.spacing)
         return goes_on & ~hopeless
 
     most = limit if patience is None else patience

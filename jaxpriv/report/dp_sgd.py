@@ -81,8 +81,8 @@ class DpSgd(PoissonSampled):
     def stages(self):
         """(steps so far, adversaries with as many curves), the last at the end: denser at the start, where epsilon rises most."""
         first = min(self.steps, 2)  # a single step has another curve, in closed form
-        counts = {max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)}
-        counts = np.array(sorted(counts), float)
+        stages = {max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)}
+        counts = np.array(sorted(stages), float)
         return counts, self._after(counts)
 
     def _after(self, steps):

@@ -7,6 +7,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv.accounting.enclosure import _told_once, brackets_near
 
 
 def test_gradient_by_the_rate_at_one():
@@ -86,3 +87,37 @@ def test_calibrate_by_the_rate():
         return jaxpriv.calibrate(lambda n: worst_case.subsampled_gaussian(n, rate, 1000).symmetric(), epsilon=2.0, delta=1e-5)
 
     np.testing.assert_allclose(jax.grad(noise)(0.01), (noise(0.01001) - noise(0.00999)) / 2e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 1e-6, 10.0), (0.5, 1e-5, 2.0), (1.0, 1e-5, 1000.0)])
+def test_few_steps_at_a_small_rate_have_a_lower_end(noise, rate, steps):
+    """Single steps tell something; where the whole is known, they bound it from below, and closely if they are few."""
+    low, high = worst_case.subsampled_gaussian(noise, rate, steps).log_delta_bounds(1.0)
+    assert -150 < low < high < -3
+    known = worst_case.subsampled_gaussian(0.5, 1e-3, 10.0)
+    lower, upper = known.log_delta_bounds(1.0)
+    experiment = known.experiment.aligned((), np.float64)
+    single = _told_once(experiment._directed(np.full((), False)), np.array(1.0))
+    assert lower - 0.05 < single < upper
+
+
+def test_epsilon_is_zero_where_total_variation_says_so():
+    """Without following any frequency; a little below it is found by the integral."""
+    curve = worst_case.subsampled_gaussian(9.28, 2e-4, 4.0).symmetric()
+    assert curve.epsilon_bounds(0.5) == (0.0, 0.0)
+    assert curve.advantage_bounds()[1] <= 4 * 2e-4 * 0.043
+
+
+def test_a_line_serves_only_nearby():
+    """A bracket far from where the line was placed is wide, and true all the same."""
+    curve = worst_case.subsampled_gaussian(1.0, 0.01, 1000.0)
+    experiment = curve.experiment.aligned((), np.float64)
+    terms = experiment._directed(np.full((), False))
+    eps = np.array([0.5, 0.9, 1.0, 1.1, 2.0, 6.0])
+    with np.errstate(all="ignore"):
+        found = brackets_near(terms, np.array(1.0), eps)
+    truth = np.array([curve.log_delta(e) for e in eps])
+    assert np.all((found.lower <= truth + 1e-12) & (truth - 1e-12 <= found.upper))
+    width = found.upper - found.lower
+    assert np.all(width[1:4] < 1e-9)
+    assert width[-1] > 1e-4
