@@ -129,9 +129,11 @@ class Composed(Directed):
         found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
         mixed = ((ends < 0) != flipped).any(0)
         found = [np.where(mixed, np.nan, part) for part in _from_other_direction(ends, found)]
-        return self._others(
-            found, lambda own, *values: Directed.brackets_near(own, *values, reverse), center, ends
-        )
+
+        def search(own, center, ends):
+            return Directed.brackets_near(own, center, ends, reverse)
+
+        return self._others(found, search, center, ends)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """By NumPy from one line for all that is asked; by the general search where that does not serve."""
@@ -143,9 +145,11 @@ class Composed(Directed):
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
         found = [np.where(nothing, 0.0, end) for end in found]
-        return self._others(
-            found, lambda own, *values: Directed.epsilon_bracket(own, *values, reverse), lowest, log_delta
-        )
+
+        def search(own, lowest, log_delta):
+            return Directed.epsilon_bracket(own, lowest, log_delta, reverse)
+
+        return self._others(found, search, lowest, log_delta)
 
     def _others(self, found, search, *values):
         """NumPy arrays `found`, with search(experiment, *values) where they are NaN."""

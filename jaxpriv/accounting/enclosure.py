@@ -1,7 +1,7 @@
-"""Certified brackets of a privacy profile from its transform: the errors of the integral along a line, each bounded.
+"""Certified brackets of a privacy profile from its transform: each error of the integral, bounded.
 
-`jaxpriv.accounting.inversion` derives the integral; docs/certified.md has the proofs. A line that was placed for one eps
-serves all eps nearby: `Spectrum` keeps what was computed along it.
+`jaxpriv.accounting.inversion` derives the integral; docs/certified.md has the proofs. A line that
+was placed for one eps serves all eps nearby: `Spectrum` keeps what was computed along it.
 """
 
 import math
@@ -34,7 +34,8 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import stepped_out
 
 _PLACED = 3  # lines, until one was placed near enough to the root
-_SINGLE = 1e-9  # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
+# of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
+_SINGLE = 1e-9
 _SOON = 1024  # frequencies to which one path is enough
 
 
@@ -49,9 +50,10 @@ class Bracket(NamedTuple):
 class Margins(NamedTuple):
     """What bounds the errors of an integral along a line, whatever eps.
 
-    total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made; error: of the rules' relative
-    errors; best, beyond: the distance from the pole whose Chernoff bound limits the far aliases, and log M there; stop: the
-    frequency from which on nothing counts; log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
+    total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made; error:
+    the sum of the rules' relative errors; best, beyond: the distance from the pole whose Chernoff bound
+    limits the far aliases, and log M there; stop: the frequency from which on nothing counts;
+    log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
     """
 
     kind: Any
@@ -71,17 +73,10 @@ def bracket(terms, eps):
 
 
 def epsilon_bracket(terms, lowest, log_delta):
-    """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`, by NumPy; NaN where that fails."""
+    """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`, by NumPy; NaN
+    where that fails.
+    """
     return _where_met(terms, (lowest, log_delta), DELTA)
-
-
-@entrywise
-def _nearby(terms, places, kind, patience):
-    """`Bracket`s at all of some eps (..., k), from one line that was placed for another one (...)."""
-    center, ends = places
-    spectrum = Spectrum(terms, center, kind, patience)
-    found = spectrum.bracket(np.moveaxis(ends, -1, 0))
-    return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.kept.done
 
 
 def brackets_near(terms, center, ends):
@@ -91,7 +86,9 @@ def brackets_near(terms, center, ends):
 
 
 def _below_largest(terms, eps, found):
-    """No loss is larger than the largest; next to it rounding decides whether there is anything left."""
+    """No loss is larger than the largest; next to it rounding decides whether there is anything
+    left.
+    """
     largest = loss_bound(terms)
     leaks = largest > 0
     inside, near = leaks & (eps < largest), leaks & (eps < largest * (1 + 1e-13))
@@ -109,36 +106,49 @@ def _below_largest(terms, eps, found):
 def _bracket(terms, eps, kind, patience):
     line, tilts, _ = along(terms, eps, kind)
     margins = _margins(terms, kind, line, tilts)
-    _, sums, done = follow(terms, eps, kind, line, tilts, lambda *_: (), (), margins.stop, 4 * LIMIT, patience)
+    _, sums, done = follow(
+        terms, eps, kind, line, tilts, lambda *_: (), (), margins.stop, 4 * LIMIT, patience
+    )
     return _enclosed(margins, sums, margins.log_decay(sums.reach), eps), done
 
 
 def _told_once(terms, eps):
-    """A lower bound of log delta at eps > 0 from single steps, which few steps at a small rate hardly exceed; by NumPy.
+    """A lower bound of log delta at eps > 0 from single steps, which few steps at a small rate
+    hardly exceed; by NumPy.
 
-    No loss is below -m_i, so L >= max L_i - m with m = sum m_i over the steps, and delta >= E g(max L_i) with
-    g(l) = (1 - e^(eps + m - l))_+. Of positive numbers the largest is at least their sum less min(g_i, g_j) for each pair,
-    and E min <= p_i p_j, p_i = Q(L_i > eps + m): delta >= sum delta_i(eps + m) - (sum p_i)^2/2.
+    No loss is below -m_i, so L >= max L_i - m with m = sum m_i over the steps, and delta >= E g(max
+    L_i) with g(l) = (1 - e^(eps + m - l))_+. Of positive numbers the largest is at least their sum
+    less min(g_i, g_j) for each pair, and E min <= p_i p_j, p_i = Q(L_i > eps + m): delta >= sum
+    delta_i(eps + m) - (sum p_i)^2/2.
     """
     least = loss_bound([Term(term.transform.reversed(True), term.count) for term in terms])
     up = np.where(np.isfinite(least) & (eps > 0), eps + least, 1.0)[..., None]
     several = [np.log(np.where(term.count > 0, term.count, 1e-300)) for term in terms]
     told, seen = (
         np.logaddexp.reduce(
-            np.concatenate([n + term.transform.once(up, kind) for n, term in zip(several, terms)], -1), -1
+            np.concatenate(
+                [n + term.transform.once(up, kind) for n, term in zip(several, terms)], -1
+            ),
+            -1,
         )
         for kind in (DELTA, POWER)
     )
     pairs = 2 * seen - math.log(2.0) + 1e-6
     # where delta is a small difference of powers, or pairs count, nothing is claimed
-    plain = np.isfinite(least) & (eps > 0) & (told > seen - 7.0) & (pairs < told - 0.1) & (told > 0.5 * UNKNOWN)
+    plain = (
+        np.isfinite(least)
+        & (eps > 0)
+        & (told > seen - 7.0)
+        & (pairs < told - 0.1)
+        & (told > 0.5 * UNKNOWN)
+    )
     lower = told + np.log1p(-np.exp(np.where(plain, pairs - told, -1.0)))
     return np.where(plain, lower - _SINGLE * (1 + np.abs(told)), -np.inf)
 
 
 def _margins(terms, kind, line, tilts):
     def decaying(paths):
-        """(y -> log of a bound of |M(c+iy)/M(c)| beyond y by so many paths, where it is negligible)."""
+        """(y -> log of a bound of |M(c+iy)/M(c)| beyond y by so many paths, where it ends)."""
         decays = [(tilt.log_decay, tilt.decay(paths)) for tilt in tilts]
 
         def log_decay(y):
@@ -152,8 +162,10 @@ def _margins(terms, kind, line, tilts):
     values = [tilt.value for tilt in tilts]
     width = 2 * math.pi / line.spacing
     # the best candidate of few nodes, bounded by all of them and by their rule's error
-    best = at_smallest(line.beyond - (line.further - line.d) * width, line.further)
+    exponents = line.beyond - (line.further - line.d) * width
+    best = at_smallest(exponents, line.further)
     far = tilted(terms, on_axis(kind, line.side, best))
+    beyond = over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far])
     return Margins(
         kind,
         line,
@@ -161,14 +173,16 @@ def _margins(terms, kind, line, tilts):
         over_steps(terms, [xp.sqrt(2 * xp.abs(value)) for value in values]),
         over_steps(terms, [tilt.line_error() for tilt in tilts]),
         best,
-        over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far]),
+        xp.where(xp.min(exponents, 0) < xp.inf, beyond, xp.inf),
         stop,
         log_decay,
     )
 
 
 def _where_decayed(log_decay, line):
-    """The frequency beyond which all that is left out is negligible, by a search on a logarithmic scale."""
+    """The frequency beyond which all that is left out is negligible, by a search on a logarithmic
+    scale.
+    """
 
     def excess(log_y):
         return log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) - 30.0, xp.zeros_like(log_y)
@@ -178,7 +192,9 @@ def _where_decayed(log_decay, line):
 
 
 def _enclosed(margins, sums, log_left_out, eps):
-    """The `Bracket` from what the frequencies add up to, and from the log of a bound of |M(c+iy)/M(c)| beyond them."""
+    """The `Bracket` from what the frequencies add up to, and from the log of a bound of
+    |M(c+iy)/M(c)| beyond them.
+    """
     kind, line, total = margins.kind, margins.line, margins.total
     d, inner = line.d, line.side < 0
     away = xp.where(inner, 1 - d, 1 + d)
@@ -205,9 +221,13 @@ def _enclosed(margins, sums, log_left_out, eps):
     log_high = xp.where(relative < xp.inf, log_value + xp.log1p(relative), xp.inf)
     log_low = xp.where(relative < 1, log_value + xp.log1p(-xp.minimum(relative, 1.0)), -xp.inf)
     # whatever happened above, Chernoff's bounds hold
-    sure = xp.minimum(_chernoff(total + 2 * margins.error, eps, d), _chernoff(margins.beyond, eps, margins.best))
+    sure = xp.minimum(
+        _chernoff(total + 2 * margins.error, eps, d), _chernoff(margins.beyond, eps, margins.best)
+    )
     sure = xp.where(inner, 0.0, sure)
-    rest_high, rest_low = (log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high))
+    rest_high, rest_low = (
+        log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (log_low, log_high)
+    )
     lower, upper = padded(
         xp.where(inner, rest_low, xp.minimum(log_low, 0.0)),
         xp.where(inner, rest_high, xp.minimum(log_high, sure)),
@@ -218,14 +238,18 @@ def _enclosed(margins, sums, log_left_out, eps):
 
 
 def _chernoff(total, eps, c):
-    """Of log delta by log M at c > 0: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c); 0 where that says nothing."""
+    """Of log delta by log M at c > 0: (1 - e^(eps - L))_+ <= e^(c (L - eps)) c^c/(1+c)^(1+c); 0
+    where that says nothing.
+    """
     sure = total - eps * c + c * xp.log(c) - (1 + c) * xp.log1p(c)
     sure = sure + 64 * xp.finfo(eps.dtype).eps * (1 + xp.abs(total) + eps * c + xp.abs(sure))
     return xp.where(xp.isnan(sure), 0.0, xp.minimum(sure, 0.0))
 
 
 class Spectrum:
-    """What is known along one line, by NumPy: brackets of delta at every eps near the one it was placed for."""
+    """What is known along one line, by NumPy: brackets of delta at every eps near the one it was
+    placed for.
+    """
 
     def __init__(self, terms, eps, kind, patience):
         own = line, tilts, _ = along(terms, eps, kind)
@@ -234,8 +258,19 @@ class Spectrum:
         self._left_out = margins.log_decay(self.kept.reach)
 
     def bracket(self, eps):
-        """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before it."""
+        """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before
+        it.
+        """
         return _enclosed(self._margins, self.kept.sums(eps), self._left_out, eps)
+
+
+@entrywise
+def _nearby(terms, places, kind, patience):
+    """`Bracket`s at eps (..., k), from one line that was placed for another eps (...)."""
+    center, ends = places
+    spectrum = Spectrum(terms, center, kind, patience)
+    found = spectrum.bracket(np.moveaxis(ends, -1, 0))
+    return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.kept.done
 
 
 @entrywise

@@ -1,4 +1,6 @@
-"""Functions of one integral on arrays of any shape: one entry after the other, or a few side by side."""
+"""Functions of one integral on arrays of any shape: one entry after the other, or a few side by
+side.
+"""
 
 from functools import wraps
 
@@ -16,11 +18,11 @@ _PATIENCE = 64  # blocks of frequencies after which these no longer wait for the
 def entrywise(function):
     """A function of (terms, values, kind, patience), on arrays of any shape and under vmap.
 
-    values: a pytree of arrays of one entry. It returns (result, done): done is False where more than `patience` blocks of
-    frequencies would be needed, which is None where there is no such limit.
+    values: a pytree of arrays of one entry. It returns (result, done): done is False where more
+    than `patience` blocks of frequencies would be needed, which is None where there is no such limit.
 
-    On a processor one entry after the other, or by NumPy a few side by side: its cache holds the nodes of these. What they
-    would wait for is computed alone.
+    On a processor one entry after the other, or by NumPy a few side by side: its cache holds the
+    nodes of these. What they would wait for is computed alone.
     """
 
     def on_arrays(terms, values, kind):
@@ -77,7 +79,9 @@ def _in_blocks(function, terms, values, kind):
         several, done = entries(some, _PATIENCE)
         for late in np.flatnonzero(~done):
             alone = entries(slice(start + late, start + late + 1), None)[0]
-            several = jax.tree.map(lambda all_of, own, at=late: _put(all_of, at, own), several, alone)
+            several = jax.tree.map(
+                lambda all_of, own, at=late: _put(all_of, at, own), several, alone
+            )
         found.append(several)
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), joined)

@@ -1,4 +1,6 @@
-"""Along a vertical line: the integrand of an inverse transform, frequency by frequency, until it is negligible."""
+"""Along a vertical line: the integrand of an inverse transform, frequency by frequency, until it is
+negligible.
+"""
 
 from typing import Any, NamedTuple
 
@@ -15,8 +17,9 @@ _LOOK = 64  # blocks after which it shows whether the frequencies will end
 class Sums(NamedTuple):
     """What the frequencies add up to, relative to the integrand at y = 0.
 
-    value; slope: the integrand times t - pole; size: of moduli times their relative rounding errors in ulp; rest, alive: the
-    largest modulus in the last block, with the kernel and without; reach: the frequency reached.
+    value; slope: the integrand times t - pole; size: of moduli times their relative rounding errors
+    in ulp; rest, alive: the largest modulus in the last block, with the kernel and without; reach:
+    the frequency reached.
     """
 
     value: jax.Array
@@ -28,9 +31,11 @@ class Sums(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some frequencies y and there log (M(c+iy)/M(c)) of all steps; what is known of its rounding, in ulp, but for eps.
+    """Some frequencies y and there log (M(c+iy)/M(c)) of all steps; what is known of its rounding,
+    in ulp, but for eps.
 
-    integrand: (re, im) with the kernel and e^(-eps t); ratios: for every term the (log modulus, angle) of its members.
+    integrand: (re, im) with the kernel and e^(-eps t); ratios: for every term the (log modulus,
+    angle) of its members.
     """
 
     y: jax.Array
@@ -67,10 +72,11 @@ def summed(kind, a, eps, y, log_size, angle, ulps):
 
 
 def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patience=None):
-    """Loop over the frequencies until the integrand is negligible and y >= stop: `visit` folds into its state.
+    """Loop over the frequencies until the integrand is negligible and y >= stop: `visit` folds into
+    its state.
 
-    visit(state, `Block`) for every block of frequencies, along the first axis. Returns (state, Sums, done): not done where
-    only `patience` ended the loop.
+    visit(state, `Block`) for every block of frequencies, along the first axis. Returns (state,
+    Sums, done): not done where only `patience` ended the loop.
     """
     a = line.side * line.d
     doubt = over_steps(terms, [tilt.doubt() for tilt in tilts])
@@ -85,20 +91,28 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
         y = (BLOCK * index + steps + 0.5) * line.spacing
         walks, ratios = zip(*(path.advance(walk) for path, walk in zip(lines, walks)))
         log_size, angle = (over_steps(terms, column) for column in zip(*ratios))
-        # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this frequency and at those
-        # whose turns it is made of, and as many roundings as the brackets have been carried on from one block to the next
+        # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this
+        # frequency and at those whose turns it is made of, and as many roundings as the brackets
+        # have been carried on from one block to the next
         farthest = [_farthest(most, _apart(one)) for most, one in zip(apart, ratios)]
         unrest = over_steps(terms, list(map(_unrest, farthest, ratios)))
         ulps = 16 + (32 + 2 * index) * unrest + doubt * (far + y)
         more, integrand = summed(kind, a, eps, y, log_size, angle, ulps)
-        sums = Sums(sums.value + more.value, sums.slope + more.slope, sums.size + more.size, more.rest, more.alive,
-                    more.reach + 0.5 * line.spacing)
+        sums = Sums(
+            sums.value + more.value,
+            sums.slope + more.slope,
+            sums.size + more.size,
+            more.rest,
+            more.alive,
+            more.reach + 0.5 * line.spacing,
+        )
         state = visit(state, Block(y, log_size, angle, ulps, integrand, ratios))
         return index + at_once, walks, sums, tuple(one[-1] for one in farthest), state
 
     def unfinished(index, sums):
         goes_on = (sums.rest > 1e-17 * xp.abs(sums.value)) | (sums.reach < stop)
-        # what falls as slowly as this, though it were as fast as a normal law's, would not be done in the end
+        # what falls as slowly as this, though it were as fast as a normal law's, would not be done
+        # in the end
         hopeless = (index >= _LOOK) & (xp.log(sums.alive) * (limit / index) ** 2 > -18.0)
         return goes_on & ~hopeless
 

@@ -1,4 +1,4 @@
-"""By NumPy: a line's frequencies are kept, and serve every eps near the one for which the line was placed."""
+"""By NumPy: a line's frequencies are kept, and serve every eps near the one it was placed for."""
 
 from typing import NamedTuple
 
@@ -15,10 +15,11 @@ _SETTLED = 1e-12  # of eps: after so small a step there is no other
 
 
 class Kept:
-    """log (M(c+iy)/M(c)) of all steps along one line, up to where it is negligible and to `stop`."""
+    """log (M(c+iy)/M(c)) of all steps along one line, to where it is negligible and to `stop`."""
 
-    def __init__(self, terms, eps, kind, along, stop, limit, patience):
-        line, tilts, height = along
+    def __init__(self, terms, eps, kind, placed, stop, limit, patience):
+        """placed: what `along` gives at eps."""
+        line, tilts, height = placed
         self._kind, self._line, self._eps = kind, line, eps
         self._total = height - log_factor(kind, line.side, line.d, eps)
         blocks = []
@@ -27,8 +28,7 @@ class Kept:
             blocks.append((block.y, block.log_size, block.angle, block.ulps))
             return state
 
-        _, sums, self.done = follow(
-            terms, eps, kind, line, tilts, keep, (), stop, limit, patience)
+        _, sums, self.done = follow(terms, eps, kind, line, tilts, keep, (), stop, limit, patience)
         self._blocks = [np.concatenate(column) for column in zip(*blocks)]
         self.reach = sums.reach
 
@@ -39,9 +39,8 @@ class Kept:
         found, _ = summed(self._kind, self._line.side * self._line.d, eps, *blocks)
         return found._replace(reach=self.reach)
 
-
     def newton(self, target):
-        """(eps at which the integral is the `Target`, does the line serve there?, do its frequencies end?)"""
+        """(eps at which the `Target` is met, does the line serve there?, does it end?)"""
         line, eps = self._line, self._eps
         low, high = self._eps - 2 * line.spread, self._eps + 2 * line.spread
         for _ in range(_NEWTON):
@@ -56,7 +55,9 @@ class Kept:
 
 
 class Target(NamedTuple):
-    """What the log of an integral's result, or of one less it where the result is not small, has to be; eps >= least."""
+    """What log of an integral's result has to be, and log of one less it where that is small; eps
+    >= least.
+    """
 
     least: np.ndarray
     log_result: np.ndarray
@@ -73,13 +74,14 @@ class Target(NamedTuple):
 def root(terms, values, kind, patience):
     """From (eps, `Target`) the eps at which it is met; NaN where the frequencies do not end.
 
-    Newton along one line, and along another one next to the root if that was further off than the line serves.
+    Newton along one line, and along another one next to the root if that was further off than the
+    line serves.
     """
     eps, target = values
     done = True
     for _ in range(_PLACED):
-        kept = Kept(
-            terms, eps, kind, along(terms, eps, kind), np.zeros_like(eps), LIMIT, patience)
+        placed = along(terms, eps, kind)
+        kept = Kept(terms, eps, kind, placed, np.zeros_like(eps), LIMIT, patience)
         done = done & kept.done
         eps, serves, followed = kept.newton(target)
         if np.all(serves | ~followed):

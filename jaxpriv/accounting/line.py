@@ -1,4 +1,6 @@
-"""Where to integrate: the vertical line of an inverse transform, and how finely (see `jaxpriv.accounting.inversion`)."""
+"""Where to integrate: the vertical line of an inverse transform, and how finely (see
+`jaxpriv.accounting.inversion`).
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -19,14 +21,18 @@ _CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, 
 
 @pytree
 class Term:
-    """Equal steps of several mechanisms: a transform with parameters (..., members) and how often each is taken."""
+    """Equal steps of several mechanisms: a transform with parameters (..., members) and how often
+    each is taken.
+    """
 
     transform: Any
     count: jax.Array
 
 
 class Kind(NamedTuple):
-    """An integral: the pole next to which its line runs, and whether the kernel has both poles. Numbers, or arrays as eps."""
+    """An integral: the pole next to which its line runs, and whether the kernel has both poles.
+    Numbers, or arrays as eps.
+    """
 
     pole: Any
     double: Any
@@ -38,9 +44,9 @@ DELTA, POWER, ALPHA = Kind(0.0, True), Kind(0.0, False), Kind(-1.0, False)
 class Line(NamedTuple):
     """Where to integrate: t = pole + side d + iy, y = (j + 1/2) spacing.
 
-    spread: how far from its eps the line serves. estimate: the saddle-point approximation of the log of the
-    integral. further: (candidates, ...), other d, and beyond: Chernoff's exponents there, infinite for those that are not
-    larger.
+    spread: how far from its eps the line serves. estimate: the saddle-point approximation of log of
+    the integral. further: (candidates, ...), other d, and beyond: Chernoff's exponents there,
+    infinite for those that are not larger.
     """
 
     d: jax.Array
@@ -65,7 +71,10 @@ def over_steps(terms, values):
 
 def cumulants(terms, c):
     """Sums over all steps of (K, K', K'') at real c."""
-    return [over_steps(terms, column) for column in zip(*(term.transform.cumulants(c[..., None]) for term in terms))]
+    return [
+        over_steps(terms, column)
+        for column in zip(*(term.transform.cumulants(c[..., None]) for term in terms))
+    ]
 
 
 def loss_bound(terms):
@@ -82,7 +91,9 @@ def loss_bound(terms):
 
 
 def advantage_bound(terms):
-    """An upper bound of the advantage: over the steps it adds up at most, each rate (2 Phi(mu/2) - 1) or less."""
+    """An upper bound of the advantage: over the steps it adds up at most, each rate (2 Phi(mu/2) -
+    1) or less.
+    """
 
     def of_step(transform):
         rate = getattr(transform, "rate", 1.0)
@@ -99,7 +110,8 @@ def on_axis(kind, side, d):
 def place(terms, eps, kind):
     """The line through the saddle, or between it and the pole where that allows a wider spacing."""
     _, mean, variance = cumulants(terms, xp.full_like(eps, kind.pole))
-    # what is small is integrated: on the right of the mean the result, on its left one less it, unless all losses are small
+    # what is small is integrated: on the right of the mean the result, on its left one less it,
+    # unless all losses are small
     gap = xp.abs(eps - mean)
     outer = (eps > mean) | (xp.asarray(kind.double) & (variance + gap * gap < _SMALL))
     side = xp.where(outer, 1.0, -1.0).astype(eps.dtype)
@@ -108,7 +120,8 @@ def place(terms, eps, kind):
     def other(d):
         """d log|other factor of the kernel| / d log d and its derivative."""
         away = xp.where(inner, 1 - d, 1 + d)
-        return xp.where(kind.double, -side * d / away, 0.0), xp.where(kind.double, -side * d / (away * away), 0.0)
+        slope, bend = -side * d / away, -side * d / (away * away)
+        return xp.where(kind.double, slope, 0.0), xp.where(kind.double, bend, 0.0)
 
     def pull(x):
         """d height/d log d, and its slope."""
@@ -128,8 +141,13 @@ def place(terms, eps, kind):
     # on the near side of where K may become infinite
     saddle = xp.exp(newton_in_bracket(pull, low, high, start=start, tolerance=_SHY) - 3 * _SHY)
 
-    # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its aliases come down earlier
-    share = xp.where(inner, 1.0, 2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim))
+    # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its
+    # aliases come down earlier
+    share = xp.where(
+        inner,
+        1.0,
+        2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim),
+    )
     # Chernoff's bounds of aliases, further from the pole than the saddle and before the other one
     k = xp.arange(1.0, 11.0, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
     further = xp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
@@ -140,10 +158,16 @@ def place(terms, eps, kind):
     further, d, total, spread = d, d[:_NEARER], total[:_NEARER], xp.sqrt(second[:_NEARER])
     height = total + log_factor(kind, side, d, eps)
     estimate = xp.minimum(height[0] - 0.5 * xp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)
-    # where steps tell much rarely K leaps at some d, and what lies before it bounds what lies further than a smaller d
+    # where steps tell much rarely K leaps at some d, and what lies before it bounds what lies
+    # further than a smaller d
     step = further - d[:, None]
     away_from = step > 1e-9 * further
-    far = xp.min(xp.where(away_from, (beyond - estimate + _NEGLIGIBLE) / xp.where(away_from, step, 1.0), xp.inf), 1)
+    far = xp.min(
+        xp.where(
+            away_from, (beyond - estimate + _NEGLIGIBLE) / xp.where(away_from, step, 1.0), xp.inf
+        ),
+        1,
+    )
     width = xp.maximum((_NEGLIGIBLE - estimate) / d, far)
     width = xp.where(height <= height[0] + _CANCELS, width, xp.inf)
     d, spread, width = at_smallest(width, d), at_smallest(width, spread), xp.min(width, 0)
@@ -154,7 +178,9 @@ def place(terms, eps, kind):
 
 def log_factor(kind, side, d, eps):
     """log of the integrand at y = 0, less K."""
-    away = xp.where(kind.double, xp.log(xp.where((side < 0) & xp.asarray(kind.double), 1 - d, 1 + d)), 0.0)
+    away = xp.where(
+        kind.double, xp.log(xp.where((side < 0) & xp.asarray(kind.double), 1 - d, 1 + d)), 0.0
+    )
     return -side * eps * d - xp.log(d) - away
 
 
@@ -167,7 +193,9 @@ def along(terms, eps, kind):
 
 
 def saddle_epsilon(terms, log_delta):
-    """The eps >= 0 at which the saddle-point approximation of log delta is `log_delta`, to about a hundredth."""
+    """The eps >= 0 at which the saddle-point approximation of log delta is `log_delta`, to about a
+    hundredth.
+    """
 
     def saddle(c):
         """eps whose saddle is c, -log delta there, and c times its slope in c."""
@@ -194,7 +222,9 @@ def saddle_epsilon(terms, log_delta):
 
 
 def at_smallest(keys, values):
-    """The value, along the first axis, at the smallest key. (argmin does not compile in float64 inside a float32 program.)"""
+    """The value, along the first axis, at the smallest key. (argmin does not compile in float64
+    inside a float32 program.)
+    """
     return xp.max(xp.where(keys == xp.min(keys, 0), values, -xp.inf), 0)
 
 

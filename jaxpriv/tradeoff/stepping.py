@@ -1,4 +1,6 @@
-"""Certified profiles, and from an estimate of epsilon to a bracket: its ends are stepped out until both verify."""
+"""Certified profiles, and from an estimate of epsilon to a bracket: its ends are stepped out until
+both verify.
+"""
 
 from functools import partial
 
@@ -8,7 +10,9 @@ from jaxpriv import _array as xp
 
 
 def profile_bounds(experiment, reverse, epsilon):
-    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was lost bounds nothing."""
+    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was
+    lost bounds nothing.
+    """
     finite = xp.isfinite(epsilon)
     eps = xp.where(finite, epsilon, 0.0)
     return _cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
@@ -22,16 +26,22 @@ def profile_near(experiment, reverse, center, ends):
 def _cleaned(epsilon, lower, upper, rate):
     finite = xp.isfinite(epsilon)
     limit = xp.where(epsilon > 0, -xp.inf, 0.0)
-    lower, upper = (xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0)))
+    lower, upper = (
+        xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0))
+    )
     crossed = lower > upper
     lower, upper = xp.where(crossed, -xp.inf, lower), xp.where(crossed, 0.0, upper)
     return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
 
 
 def epsilon_bracket(experiment, reverse, lowest, log_delta):
-    """Certified (low, high) of eps for log delta between `lowest` and `log_delta`, from the estimate and the profile."""
+    """Certified (low, high) of eps for log delta between `lowest` and `log_delta`, from the
+    estimate and the profile.
+    """
     estimate = experiment.epsilon(xp.minimum(log_delta, 0.0), reverse)
-    both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((2, *estimate.shape), estimate.dtype)
+    both = jax.tree.map(lambda leaf: leaf[None], experiment).aligned(
+        (2, *estimate.shape), estimate.dtype
+    )
     low, high = stepped_out(estimate, partial(profile_bounds, both, reverse), lowest, log_delta)
     # delta = 0 asks for the largest loss, delta = 1 for nothing
     none, ulp = log_delta == -xp.inf, 64 * xp.finfo(estimate.dtype).eps
@@ -43,10 +53,11 @@ def epsilon_bracket(experiment, reverse, lowest, log_delta):
 def stepped_out(estimate, bounds_at, lowest, log_delta):
     """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise.
 
-    First by what rounding may do, then by the width of delta's bracket over its slope, then four times as far each time.
-    Where the estimate is infinite the lower end is an eps that is doubled as long as it verifies.
+    First by what rounding may do, then by the width of delta's bracket over its slope, then four
+    times as far each time. Where the estimate is infinite the lower end is an eps that is doubled
+    as long as it verifies.
 
-    bounds_at: eps (2, ...) -> certified lower and upper bounds of log delta, and -d log delta/d eps.
+    bounds_at: eps (2, ...) -> certified bounds of log delta, and -d log delta/d eps.
     """
     some = log_delta > -xp.inf
     found, endless = some & xp.isfinite(estimate), some & (estimate == xp.inf)
