@@ -33,7 +33,7 @@ from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import stepped_out
 
-_PLACED = 3  # lines, until one was placed near enough to the root
+_PLACED = 12  # lines at most, until one was placed near enough to the root
 # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
 _SINGLE = 1e-9
 _SOON = 1024  # frequencies to which one path is enough

@@ -9,8 +9,9 @@ from jaxpriv.accounting.frequencies import LIMIT, follow, summed
 from jaxpriv.accounting.inversion import logs_of
 from jaxpriv.accounting.line import along, log_factor
 
-_PLACED = 8  # lines at most, until one was placed next to the root
+_PLACED = 12  # lines at most, until one was placed next to the root
 _NEWTON = 12
+_SIGHT = 6.0
 _SETTLED = 1e-12  # of eps: after so small a step there is no other
 
 
@@ -42,7 +43,8 @@ class Kept:
     def newton(self, target):
         """(eps at which the `Target` is met, does the line serve there?, does it end?)"""
         line, eps = self._line, self._eps
-        low, high = self._eps - 2 * line.spread, self._eps + 2 * line.spread
+        # further off it still says where to place the next one
+        low, high = self._eps - _SIGHT * line.spread, self._eps + _SIGHT * line.spread
         for _ in range(_NEWTON):
             height = self._total + log_factor(self._kind, line.side, line.d, eps)
             logs = logs_of(line, height, self.sums(eps))
