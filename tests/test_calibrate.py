@@ -184,3 +184,10 @@ def test_tight_where_the_estimate_says_nothing():
     np.testing.assert_allclose(answer, 3.7306317, rtol=1e-6)
     assert meets(worst_case.gaussian(1 / answer), {"epsilon": 1.0, "delta": 1e-5})
     assert not meets(worst_case.gaussian(1 / (answer * (1 - CLOSE))), {"epsilon": 1.0, "delta": 1e-5})
+
+
+def test_batch_of_targets():
+    """The strictest of several targets decides."""
+    both = calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=np.array([1e-5, 1e-6]))
+    alone = calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-6)
+    assert both == pytest.approx(alone, rel=1e-8)

@@ -250,7 +250,7 @@ class Target(NamedTuple):
     def depth(self):
         """-log of an allowed probability, None for other targets and for what allows everything."""
         allowed = {"epsilon and delta": -1, "advantage": 0, "fpr and tpr": 1}.get(self.name)
-        if allowed is None or not 0 < self.values[allowed] < 1:
+        if allowed is None or np.ndim(self.values[allowed]) or not 0 < self.values[allowed] < 1:
             return None
         return -math.log(self.values[allowed])
 

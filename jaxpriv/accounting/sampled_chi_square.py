@@ -27,7 +27,7 @@ from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift
 
 _STRIP = 0.78  # twice of which is below pi/2, where r^2 does not turn by more than pi
 _DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
-PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
+_PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
 _KERNEL = 5e-14  # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
 _FAR = 3.0  # an angle below pi
 _GENTLE = 0.01  # curvature below which that of e^(-r^2/2) is taken
@@ -199,7 +199,7 @@ class SubsampledChiSquareTransform(Sampled):
         """
         top = tilt.height()
         sizes, angles, errors = [], [], []
-        for k in range(min(paths, PATHS)):
+        for k in range(min(paths, _PATHS)):
             parts, theta = 2**k, top / 2**k
             offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
             x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
