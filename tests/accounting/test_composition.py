@@ -12,7 +12,7 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv.accounting.composition import Composed
+from jaxpriv.accounting.composed import Composed
 from jaxpriv.accounting.line import Term
 from jaxpriv.accounting.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.accounting.transforms import GaussianTransform

@@ -16,6 +16,7 @@ from jaxpriv import relaxed, worst_case
 from jaxpriv.accounting import composition, grid, lattice
 from jaxpriv.accounting.grid import Step
 from jaxpriv.accounting.gridded import Gridded
+from jaxpriv.accounting.pieces import as_step
 from jaxpriv.tradeoff import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.subsampled import Subsampled
@@ -26,7 +27,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "sgm.json").read_text(
 def gridded(curve, count):
     """`count` steps on the lattice, whatever the curve."""
     (piece,) = composition._pieces(curve.experiment, None)
-    step = Step(composition._as_step(piece).experiment, np.asarray(count, float)[..., None])
+    step = Step(as_step(piece).experiment, np.asarray(count, float)[..., None])
     return Curve(Gridded((step,), np.zeros((), bool)))
 
 

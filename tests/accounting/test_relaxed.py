@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import compose, relaxed, worst_case
-from jaxpriv.accounting.composition import Composed
+from jaxpriv.accounting.composed import Composed
 from jaxpriv.accounting.line import Term
 from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.stats._contour import complex_log_likelihood_ratio

@@ -1,0 +1,299 @@
+"""The composed experiment of Gaussian steps, sub-sampled or not: its questions as inverse transforms."""
+
+import operator
+from dataclasses import replace
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._derived import derived, known_whole, product, resolved
+from jaxpriv._pytree import pytree
+from jaxpriv.accounting import line
+from jaxpriv.accounting.directed import Directed
+from jaxpriv.accounting.enclosure import bracket, brackets_near, epsilon_bracket
+from jaxpriv.accounting.gridded import Gridded
+from jaxpriv.accounting.inversion import invert, log_result
+from jaxpriv.accounting.kept import Target, root
+from jaxpriv.accounting.line import (
+    ALPHA,
+    DELTA,
+    POWER,
+    Kind,
+    Term,
+    advantage_bound,
+    cumulants,
+    saddle_epsilon,
+    stacked,
+)
+from jaxpriv.accounting.pieces import as_step, behind, grouped
+from jaxpriv.accounting.quadratic import NormalTransform
+from jaxpriv.accounting.sampled import Sampled
+from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.stats import norm
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import Point, padded
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+_USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
+_DEEP = -60.0  # log delta below which it does not
+
+
+@pytree
+class Composed(Directed):
+    """Steps of mechanisms with privacy-loss transforms. `terms`: tuple of `Term`s with arrays (..., members)."""
+
+    terms: tuple
+
+    def batch_shape(self):
+        return xp.broadcast_shapes(*(xp.shape(leaf)[:-1] for leaf in jax.tree.leaves(self.terms)))
+
+    def aligned(self, shape, dtype):
+        def spread(leaf):
+            wanted = bool if xp.is_bool(leaf) else dtype
+            return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
+
+        return Composed(tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype))))
+
+    def whole(self, up):
+        """Where the record does not always take part: between two numbers of steps there is no mechanism.
+
+        Gaussian losses are infinitely divisible, and so are those of normal vectors.
+        """
+
+        def rounded(term):
+            if not isinstance(term.transform, Sampled) or known_whole(term.count):
+                return term
+            return Term(term.transform, derived(_steps_up if up else _steps_down, term.count, term.transform.rate))
+
+        terms = tuple(map(rounded, self.terms))
+        return self if all(map(operator.is_, terms, self.terms)) else Composed(terms)
+
+    def defined(self):
+        result = xp.ones(self.batch_shape(), bool)
+        for leaf in jax.tree.leaves(self.terms):
+            result = result & ~xp.any(xp.isnan(leaf), -1)
+        return result
+
+    def _directed(self, when):
+        """The terms, of the exchanged hypotheses where `when` (in the shape of the batch, or one for all)."""
+        return tuple(Term(t.transform.reversed(xp.asarray(when)[..., None]), t.count) for t in self.terms)
+
+    def directed(self, reverse):
+        return Composed(self._directed(reverse))
+
+    def _leaks(self):
+        """Is there any loss at all?"""
+        return line.loss_bound(self.terms) > 0
+
+    def loss_bound(self, reverse):
+        return line.loss_bound(self._directed(reverse))
+
+    def _profile(self, eps, reverse, evaluate):
+        """`evaluate`(terms, |eps|) in the direction in which eps is not negative; and where that is what is wanted."""
+        flipped = eps < 0
+        terms = self._directed(flipped ^ reverse)
+        size = xp.abs(eps)
+        inside = self._leaks() & (size < line.loss_bound(terms))
+        return evaluate(terms, size), inside, flipped
+
+    def log_delta(self, eps, reverse):
+        """For eps < 0 from the other direction: delta(eps) = 1 - e^eps (1 - delta_r(-eps))."""
+        (value, rest), inside, flipped = self._profile(eps, reverse, _log_delta)
+        value = xp.where(inside, value, xp.where(xp.isnan(eps), xp.nan, -xp.inf))
+        rest = xp.where(inside, rest, 0.0)
+        down = xp.where(flipped, eps, -1.0)
+        return xp.where(flipped, log1mexp(xp.minimum(down + rest, -xp.finfo(eps.dtype).tiny)), value)
+
+    def bracket(self, low, high, reverse):
+        """Of whole steps, at one eps = low = high."""
+        del low
+        found = bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
+        return _from_other_direction(high, found)
+
+    def brackets_near(self, center, ends, reverse):
+        """By NumPy from one line, where all eps are of one sign."""
+        if xp.any_jax(self, center):
+            return super().brackets_near(center, ends, reverse)
+        flipped = center < 0
+        found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
+        mixed = ((ends < 0) != flipped).any(0)
+        found = [np.where(mixed, np.nan, part) for part in _from_other_direction(ends, found)]
+
+        def search(own, center, ends):
+            return Directed.brackets_near(own, center, ends, reverse)
+
+        return self._others(found, search, center, ends)
+
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """By NumPy from one line for all that is asked; by the general search where that does not serve."""
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        terms = self._directed(np.full(log_delta.shape, reverse))
+        nothing = advantage_bound(terms) <= np.exp(lowest)  # epsilon is 0 then
+        if nothing.all():
+            return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
+        found = epsilon_bracket(terms, lowest, log_delta)
+        found = [np.where(nothing, 0.0, end) for end in found]
+
+        def search(own, lowest, log_delta):
+            return Directed.epsilon_bracket(own, lowest, log_delta, reverse)
+
+        return self._others(found, search, lowest, log_delta)
+
+    def _others(self, found, search, *values):
+        """NumPy arrays `found`, with search(experiment, *values) where they are NaN."""
+        lost = np.isnan(found[0]).reshape((-1, *self.batch_shape())).any(0)
+        if lost.any():
+            own = jax.tree.map(lambda leaf: leaf[lost], self)
+            for whole, part in zip(found, search(own, *(value[..., lost] for value in values))):
+                whole[..., lost] = part
+        return found
+
+    def touch(self, eps, reverse):
+        """Power and level, from one evaluation of a batch twice as large."""
+        terms = stacked(self._directed(xp.full(eps.shape, reverse)), 2)
+        poles = xp.asarray([ALPHA.pole, POWER.pole], eps.dtype).reshape((2,) + (1,) * eps.ndim)
+        (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, xp.stack([eps, eps]), Kind(poles, False))
+        point = Point(log_alpha, log_specificity, log_beta, log_power)
+        terms = self._directed(xp.full(eps.shape, reverse))
+        above, below = eps >= line.loss_bound(terms), -eps >= line.loss_bound(self._directed(not reverse))
+        out = above | below | ~self._leaks()
+        end = Point.end(below | ~above & (eps < 0))
+        return jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
+
+    def find_slope(self, alpha, reverse):
+        """Newton on the smaller of log alpha and log(1 - alpha), from where it would be if the loss were normal."""
+        terms = self._directed(xp.full(alpha.shape, reverse))
+        _, mean, variance = cumulants(terms, xp.full_like(alpha, -1.0))
+        small = alpha < 0.5
+        log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
+        tail = norm.isf_exp(xp.minimum(log_alpha, log_rest))
+        start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * tail
+        leaks = self._leaks()
+        if xp.any_jax(alpha, self):
+            return xp.where(leaks, _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance), 0.0)
+        least = np.full_like(alpha, -np.inf)
+        target = Target(least, log_alpha, log_rest, small)
+        found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
+        lost = np.isnan(found)
+        if lost.any():
+            rest = jax.tree.map(lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance))
+            found[lost] = _slope_by_steps(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
+        return found
+
+    def solve_epsilon(self, log_delta, reverse):
+        """From where the saddle-point approximation meets the target, by Newton on log delta."""
+        terms = self._directed(xp.full(log_delta.shape, reverse))
+        reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
+        target = xp.where(reachable, log_delta, -1.0)
+        start = saddle_epsilon(terms, target)
+        if xp.any_jax(start):
+            eps = _epsilon_by_steps(terms, start, target, reachable)
+        else:
+            least, small = np.zeros_like(target), np.ones(target.shape, bool)
+            eps = root(terms, (start, Target(least, target, log1mexp(target), small)), DELTA)
+            lost = np.isnan(eps) & reachable
+            if lost.any():
+                rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
+                eps[lost] = _epsilon_by_steps(*rest)
+        limit = xp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
+        limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
+        return xp.where(reachable, xp.minimum(eps, limit), limit)
+
+    def otherwise(self):
+        """On a lattice, for few steps at a small rate, whose transforms decay too slowly."""
+        if any(isinstance(term.transform, NormalTransform) for term in self.terms):
+            return None
+        return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
+
+    def tail_mu(self):
+        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""
+        square = sum(xp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
+        return xp.sqrt(square)
+
+    def reversed(self):
+        other = np.ones(1, bool)
+        return Composed(tuple(Term(term.transform.reversed(other), term.count) for term in self.terms))
+
+    def compose(self, n):
+        return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n))) for term in self.terms))
+
+
+def _from_other_direction(eps, found):
+    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction: 1 - e^eps (1 - delta_r(-eps))."""
+    lower, upper, rate = found
+    flipped = eps < 0
+    down = xp.where(flipped, eps, -1.0)
+    low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
+    return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+
+
+def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
+    """The slope at alpha by Newton with an integral for every step."""
+
+    def shortfall(eps):
+        logs = invert(terms, eps, ALPHA)
+        value = xp.where(small, log_alpha - logs.result, logs.rest - log_rest)
+        return value, -logs.slope * xp.where(small, 1.0, xp.exp(logs.result - logs.rest))
+
+    # Newton's errors square, so that what follows a step this small is right to rounding
+    near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
+    width = 1e3 + 1e3 * xp.sqrt(variance)
+    return newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near)
+
+
+def _epsilon_by_steps(terms, start, log_delta, reachable):
+    """The eps at which delta is e^log_delta by Newton with an integral for every step."""
+
+    def step(state):
+        count, eps, _ = state
+        logs = invert(terms, eps, DELTA)
+        change = (log_delta - logs.result) / logs.slope
+        new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
+        return count + 1, new, xp.abs(new - eps)
+
+    def moves(state):
+        """Newton's errors square: after a change this small there is no other."""
+        count, eps, change = state
+        return (count < 8) & xp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
+
+    return xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf)))[1]
+
+
+def _log_delta(terms, eps):
+    """(log delta, log of one less it), differentiable; by NumPy from a lattice where the frequencies do not end in time."""
+    if xp.any_jax(terms, eps):
+        return log_result(terms, eps, DELTA)
+    logs = invert(terms, eps, DELTA)
+    lost = ~logs.followed & (eps < line.loss_bound(terms)) & (logs.result > _DEEP)
+    found, rest = np.array(logs.result), np.array(logs.rest)
+    for at in np.ndindex(lost.shape):
+        own = Composed(xp.row(terms, at)).otherwise() if lost[at] else None
+        if own is not None:
+            own = own.aligned((), eps.dtype)
+            lower, upper, _ = own.bracket(eps[at], eps[at], False)
+            if upper - lower < _USEFUL:
+                found[at] = own.log_delta(eps[at], False)
+                rest[at] = log1mexp(found[at])
+    return found, rest
+
+
+def _steps_up(count, rate):
+    return xp.where(rate < 1, xp.ceil(count), count)
+
+
+def _steps_down(count, rate):
+    return xp.where(rate < 1, xp.floor(count), count)
+
+
+def _audible(term):
+    """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
+    if not isinstance(term.transform, Sampled):
+        return term
+    name = "nc" if isinstance(term.transform, SubsampledChiSquareTransform) else "mu"
+    signal = getattr(term.transform, name)
+    silent = signal == 0
+    heard: Any = replace(cast(Any, term.transform), **{name: xp.where(silent, 1.0, signal)})
+    return Term(heard, xp.where(silent, 0.0, term.count))

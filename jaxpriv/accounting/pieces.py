@@ -1,0 +1,77 @@
+"""The steps of a composition, kind by kind: members along a last axis, and how often each is taken."""
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv.accounting.grid import Step
+from jaxpriv.accounting.quadratic import NormalTransform
+from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.accounting.transforms import GaussianTransform
+from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
+from jaxpriv.tradeoff.pair import Pair
+from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
+
+
+def behind(parameter):
+    """A parameter with an axis for members behind its own."""
+    return jax.tree.map(lambda leaf: (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))[..., None], parameter)
+
+
+def apart(parameter):
+    """The members of a parameter, one by one."""
+    leaves, structure = jax.tree.flatten(parameter)
+    count = max(np.shape(leaf)[-1] for leaf in leaves)
+    wide = [leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, leaf.dtype) for leaf in leaves]
+    return [jax.tree.unflatten(structure, [leaf[..., i] for leaf in wide]) for i in range(count)]
+
+
+def as_step(piece):
+    """A `Term` as a `Step`: the pair behind its transform."""
+    if isinstance(piece, Step):
+        return piece
+    if isinstance(piece.transform, GaussianTransform):
+        return Step(NormalShift(piece.transform.mu), piece.count)
+    if isinstance(piece.transform, NormalTransform):
+        raise ValueError("compose() got normal vectors of different covariance, which compose with Gaussian noise alone")
+    if isinstance(piece.transform, SubsampledChiSquareTransform):
+        base: Pair = ChiSquareShift(piece.transform.df, piece.transform.nc)
+    else:
+        base = NormalShift(piece.transform.mu)
+    pair = Subsampled(base, piece.transform.rate)
+    directions = set(np.unique(np.asarray(piece.transform.reverse)))
+    if len(directions) > 1:
+        raise ValueError("compose() got curves of both directions")
+    return Step(Reversed(pair) if directions.pop() else pair, piece.count)
+
+
+def members_of(axis, *parameters):
+    """Parameters with the steps along the last axis, and how often each is taken: once."""
+    parts = parameters if axis == -1 else [behind(part) for part in parameters]
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(parts)]
+    return *parts, once(np.broadcast_shapes(*shapes)[-1:], parts)
+
+
+def once(shape, parameters):
+    """Ones in NumPy, of the parameters' dtype: they widen no result."""
+    return np.ones(shape, np.result_type(*(getattr(leaf, "dtype", np.float64) for leaf in jax.tree.leaves(parameters))))
+
+
+def grouped(pieces):
+    """Pieces of one kind as one, along the members' axis; NumPy's numbers, with digits that JAX would round, on their own."""
+    groups: dict = {}
+    for piece in pieces:
+        leaves, structure = jax.tree.flatten(piece)
+        groups.setdefault((structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []).append(piece)
+    return tuple(map(_joined, groups.values()))
+
+
+def _joined(pieces):
+    rows = [jax.tree.leaves(piece) for piece in pieces]
+    batch = np.broadcast_shapes(*(np.shape(leaf)[:-1] for row in rows for leaf in row))
+    widths = [np.broadcast_shapes(*(np.shape(leaf)[-1:] for leaf in row)) for row in rows]
+
+    def join(column):
+        return xp.concatenate([xp.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1)
+
+    return jax.tree.unflatten(jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)])
