@@ -1,10 +1,12 @@
-"""Attacks: GLiR against plain NumPy and SciPy, whitening against the dimension, games per second, a million parameters.
+"""Attacks: GLiR against plain NumPy and SciPy, whitening against the dimension, games per second,
+a million parameters.
 
     python bench/attacks.py [--repeats 3] [--million]
 
-Both sides of a ratio run in one process on the same arrays; medians of `repeats`, the first call (which compiles) not counted.
-The SciPy side is tests/attacks/oracles.py: an inverse, and `scipy.stats.ncx2.logcdf` in a loop, on the same reference moments.
---million: 1e6 parameters, 1000 references, 1000 queries in float32, in a process of its own whose largest resident set is shown.
+Both sides of a ratio run in one process on the same arrays; medians of `repeats`, the first call
+(which compiles) not counted. The SciPy side is tests/attacks/oracles.py: an inverse, and
+`scipy.stats.ncx2.logcdf` in a loop, on the same reference moments. --million: 1e6 parameters, 1000
+references, 1000 queries in float32, in a process of its own whose largest resident set is shown.
 """
 
 import argparse
@@ -25,11 +27,15 @@ def gradients(random, n, d):
 
 
 def tell(**row):
-    print(json.dumps({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}), flush=True)
+    shown = {key: f"{value:.4g}" if isinstance(value, float) else value
+             for key, value in row.items()}
+    print(json.dumps(shown), flush=True)
 
 
 def against_scipy(repeats):
-    """1000 queries, known moments; the gap is relative, of scores where SciPy's are finite and below 300."""
+    """1000 queries, known moments; the gap is relative,
+    of scores where SciPy's are finite and below 300.
+    """
     import jax
 
     from jaxpriv.attacks import glir, reference
@@ -59,7 +65,10 @@ def against_scipy(repeats):
         right, found = theirs(), ours()
         here = np.isfinite(right) & (right < 300)
         gap = np.max(np.abs(found - right)[here] / np.maximum(right[here], 1))
-        pairs = (("reference statistics: factor, inverse", factor, inverse), ("GLiR, 1000 queries", ours, theirs))
+        pairs = (
+            ("reference statistics: factor, inverse", factor, inverse),
+            ("GLiR, 1000 queries", ours, theirs),
+        )
         for what, mine, other in pairs:
             spent = median_seconds(mine, repeats), median_seconds(other, repeats)
             tell(what=what, d=d, ours=spent[0], scipy=spent[1], ratio=spent[1] / spent[0])
@@ -106,11 +115,14 @@ def games(repeats):
             return covariance(mean, target[None], law, n)[0]
 
         def play(n=n, target=target, draw=draw, score=score, rounds=rounds):
-            played = fixed_target(jax.random.key(0), lambda key, data: data.mean(0), draw, n, target, score, rounds)
+            played = fixed_target(
+                jax.random.key(0), lambda key, data: data.mean(0), draw, n, target, score, rounds
+            )
             jax.block_until_ready(played)
 
         spent = median_seconds(play, repeats)
-        tell(what="fixed-target game", d=d, n=n, rounds=rounds, seconds_with_compilation=spent, rounds_per_second=rounds / spent)
+        tell(what="fixed-target game", d=d, n=n, rounds=rounds, seconds_with_compilation=spent,
+             rounds_per_second=rounds / spent)
 
 
 def million():
@@ -140,16 +152,20 @@ def million():
     law = reference.estimate(chunks())
     built = time.perf_counter() - start - drawn
     start, drawn = time.perf_counter(), 0.0
-    scores = np.concatenate([jax.block_until_ready(glir(release, rows, law, BATCH)) for rows in chunks()])
+    scores = np.concatenate(
+        [jax.block_until_ready(glir(release, rows, law, BATCH)) for rows in chunks()]
+    )
     scored = time.perf_counter() - start - drawn
     assert scores.shape == (n,)
     assert np.all(np.isfinite(scores))
-    tell(what="1e6 parameters, 1000 references, 1000 queries", estimate=built, score=scored, total=built + scored,
-         peak_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+    tell(what="1e6 parameters, 1000 references, 1000 queries", estimate=built, score=scored,
+         total=built + scored, peak_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--million", action="store_true")
     arguments = parser.parse_args()

@@ -1,10 +1,12 @@
-"""Noncentral chi-square in one table: jaxpriv (float64, jitted) against SciPy, same points, same run.
+"""Noncentral chi-square in one table: jaxpriv (float64, jitted) against SciPy,
+same points, same run.
 
     python bench/ncx2_vs_scipy.py [--size 1000000] [--repeats 5]
 
-Points: df in {1, 10, 1e3, 1e6}, nc log-uniform in 1e-3..1e6, x within 8 standard deviations of the mean and positive.
-SciPy is timed on the first points only where it is slow; the printed sizes say so, and ns per element compare them.
-Peak memory: the largest resident set of a fresh process that evaluates 1e7 elements, less that of one with 1e3.
+Points: df in {1, 10, 1e3, 1e6}, nc log-uniform in 1e-3..1e6, x within 8 standard deviations of the
+mean and positive. SciPy is timed on the first points only where it is slow; the printed sizes say
+so, and ns per element compare them. Peak memory: the largest resident set of a fresh process that
+evaluates 1e7 elements, less that of one with 1e3.
 """
 
 import argparse
@@ -18,7 +20,10 @@ from timing import median_seconds
 
 DEGREES = (1.0, 10.0, 1e3, 1e6)
 SECONDS = 3.0  # what one SciPy call may take
-HEAD = f"{'function':<9}{'df':>9}  {'opponent':>18}{'points':>10}{'share':>9}{'jaxpriv':>10}{'theirs':>10}{'ratio':>8}"
+HEAD = (
+    f"{'function':<9}{'df':>9}  "
+    f"{'opponent':>18}{'points':>10}{'share':>9}{'jaxpriv':>10}{'theirs':>10}{'ratio':>8}"
+)
 
 
 def points(df, size, seed=0):
@@ -47,14 +52,20 @@ def compare(size, repeats):
         ("logcdf", "special.chndtr", scipy.special.chndtr),
         ("logpdf", "stats.ncx2.logpdf", theirs.logpdf),
     )
-    print(f"{jax.devices()[0]}, float64, size {size}, medians of {repeats}; ns per element; ratio = theirs / jaxpriv")
+    print(
+        f"{jax.devices()[0]}, float64, size {size}, medians of {repeats}; ns per element; "
+        "ratio = theirs / jaxpriv"
+    )
     print(HEAD)
     for df in (*DEGREES, None):
         args = points(df, size)
         for name, opponent, call in cases:
             f = jax.jit(getattr(ncx2, name))
             on_device = jax.device_put(args)
-            ours = median_seconds(lambda f=f, a=on_device: jax.block_until_ready(f(*a)), repeats) / size
+            ours = (
+                median_seconds(lambda f=f, a=on_device: jax.block_until_ready(f(*a)), repeats)
+                / size
+            )
             few = [a[: min(size, 1000)] for a in args]
             start = time.perf_counter()
             with np.errstate(all="ignore"):
@@ -82,19 +93,28 @@ def child(size, name):
 
 def memory(size):
     """Print the peak memory of each function in fresh processes."""
-    print(f"\npeak memory, {size} elements (MiB; the four arrays of arguments and result are {size * 32 / 2**20:.0f})")
+    print(
+        f"\npeak memory, {size} elements (MiB; the four arrays of arguments and result are "
+        f"{size * 32 / 2**20:.0f})"
+    )
     for name in ("logsf", "sf", "logcdf", "logpdf"):
         peaks = []
         for count in (1000, size):
             command = [sys.executable, __file__, "--child", name, "--size", str(count)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             peaks.append(float(done.stdout))
-        print(f"{name:<9} whole process {peaks[1]:>8.0f}   above the small run {peaks[1] - peaks[0]:>8.0f}", flush=True)
+        print(
+            f"{name:<9} whole process {peaks[1]:>8.0f}   above the small run "
+            f"{peaks[1] - peaks[0]:>8.0f}",
+            flush=True,
+        )
 
 
 def main():
     """Read the options and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--memory-size", type=int, default=10_000_000)

@@ -1,4 +1,6 @@
-"""How long calls take, the same way in every script of this folder; and where they find what they measure."""
+"""How long calls take, the same way in every script of this folder;
+and where they find what they measure.
+"""
 
 import statistics
 import sys

@@ -1,15 +1,18 @@
-"""DP-SGD steps: jaxpriv against jax-privacy's clipped gradients and against training without privacy, in time and memory.
+"""DP-SGD steps: jaxpriv against jax-privacy's clipped gradients and against training without
+privacy, in time and memory.
 
     pip install -e '.[bench]'
     python bench/training.py [--repeats 5] [--model mlp|cnn]
     python bench/training.py --accountant
 
-A step is: gradients, clipping, sum, noise (the same on both private sides), update by optax.sgd; jitted, parameters donated.
-Models: an MLP of 99,530 parameters and a CNN of 26,010; batch 256, at once and in microbatches of 32 (not without privacy).
-JSON lines. Seconds per step are medians of `repeats` rounds in which the sides take turns; a time ratio is the median of the
-rounds' ratios, `range` its smallest and largest. In MiB: `program` is what the compiled step needs besides its arguments
-(temporaries and outputs); `resident, whole process` the largest resident set of a new process that does a few steps, compiled
-beforehand, and `resident, steps` what of it the steps added: medians of three processes.
+A step is: gradients, clipping, sum, noise (the same on both private sides), update by optax.sgd;
+jitted, parameters donated. Models: an MLP of 99,530 parameters and a CNN of 26,010; batch 256, at
+once and in microbatches of 32 (not without privacy). JSON lines. Seconds per step are medians of
+`repeats` rounds in which the sides take turns; a time ratio is the median of the rounds' ratios,
+`range` its smallest and largest. In MiB: `program` is what the compiled step needs besides its
+arguments (temporaries and outputs); `resident, whole process` the largest resident set of a new
+process that does a few steps, compiled beforehand, and `resident, steps` what of it the steps
+added: medians of three processes.
 """
 
 import argparse
@@ -36,18 +39,23 @@ PROCESSES = 3
 
 
 def tell(**row):
-    print(json.dumps({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}), flush=True)
+    shown = {key: f"{value:.4g}" if isinstance(value, float) else value
+             for key, value in row.items()}
+    print(json.dumps(shown), flush=True)
 
 
 def model_and_data(name):
-    """(loss of a batch or of one example, parameters, batch): losses have the leading axis of their examples, if any."""
+    """(loss of a batch or of one example, parameters, batch):
+    losses have the leading axis of their examples, if any.
+    """
     import flax.linen as nn
     import jax
     import optax
 
     if name == "mlp":
         shape = (64,)
-        network = nn.Sequential([nn.Dense(256), nn.relu, nn.Dense(256), nn.relu, nn.Dense(64), nn.relu, nn.Dense(CLASSES)])
+        network = nn.Sequential([nn.Dense(256), nn.relu, nn.Dense(256), nn.relu, nn.Dense(64),
+                                 nn.relu, nn.Dense(CLASSES)])
     else:  # the CNN of the tutorials of TensorFlow Privacy
         shape = (28, 28, 1)
         network = nn.Sequential([
@@ -55,17 +63,24 @@ def model_and_data(name):
             nn.Conv(32, (4, 4), 2, "VALID"), nn.relu, lambda x: nn.max_pool(x, (2, 2)),
             lambda x: x.reshape(*x.shape[:-3], -1), nn.Dense(32), nn.relu, nn.Dense(CLASSES)])
     random = np.random.default_rng(0)
-    batch = {"x": random.normal(size=(BATCH, *shape)).astype(np.float32), "y": random.integers(0, CLASSES, BATCH)}
+    batch = {
+        "x": random.normal(size=(BATCH, *shape)).astype(np.float32),
+        "y": random.integers(0, CLASSES, BATCH),
+    }
     parameters = jax.jit(network.init)(jax.random.key(0), batch["x"][:1])
 
     def loss(parameters, example):
-        return optax.softmax_cross_entropy_with_integer_labels(network.apply(parameters, example["x"]), example["y"])
+        return optax.softmax_cross_entropy_with_integer_labels(
+            network.apply(parameters, example["x"]), example["y"]
+        )
 
     return loss, parameters, jax.device_put(batch)
 
 
 def compiled_step(side, name, microbatch):
-    """(the compiled step, its first parameters, batch): step(parameters, batch, key) -> parameters."""
+    """(the compiled step, its first parameters, batch):
+    step(parameters, batch, key) -> parameters.
+    """
     import jax
     import optax
 
@@ -79,14 +94,23 @@ def compiled_step(side, name, microbatch):
         if side == "plain":
             return jax.grad(lambda parameters: loss(parameters, batch).mean())(parameters)
         if side == "ours":
-            total = clipped_sum(lambda parameters, example, key: loss(parameters, example), parameters, batch,
-                                clip_norm=CLIP_NORM, microbatch=microbatch).total
+            total = clipped_sum(
+                lambda parameters, example, key: loss(parameters, example),
+                parameters,
+                batch,
+                clip_norm=CLIP_NORM,
+                microbatch=microbatch,
+            ).total
         else:
             from jax_privacy.clipping import clipped_grad
 
-            clipped = clipped_grad(loss, l2_clip_norm=CLIP_NORM, keep_batch_dim=False, microbatch_size=microbatch)
+            clipped = clipped_grad(
+                loss, l2_clip_norm=CLIP_NORM, keep_batch_dim=False, microbatch_size=microbatch
+            )
             total = clipped(parameters, batch)
-        return private_mean(key, total, clip_norm=CLIP_NORM, noise_multiplier=NOISE, expected_batch_size=BATCH)
+        return private_mean(
+            key, total, clip_norm=CLIP_NORM, noise_multiplier=NOISE, expected_batch_size=BATCH
+        )
 
     def step(parameters, batch, key):
         updates, _ = optimizer.update(gradient(parameters, batch, key), state)
@@ -140,7 +164,8 @@ def ratios(spent, other):
 def child(side, name, microbatch):
     """Print this process's largest resident set and what of it the steps added, in MiB."""
     def resident(what):
-        return int(re.search(rf"{what}:\s*([0-9]+)", Path("/proc/self/status").read_text())[1]) / 1024
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(rf"{what}:\s*([0-9]+)", status)[1]) / 1024
 
     call = runner(*compiled_step(side, name, microbatch))
     peak, before = resident("VmHWM"), resident("VmRSS")
@@ -152,8 +177,9 @@ def child(side, name, microbatch):
 def processes(side, name, microbatch):
     """Medians of what `child` prints; its programs come from the cache."""
     command = [sys.executable, __file__, "--child", side, name, str(microbatch or 0)]
-    found = [json.loads(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout)
-             for _ in range(PROCESSES)]
+    runs = [subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                           check=True) for _ in range(PROCESSES)]
+    found = [json.loads(run.stdout) for run in runs]
     return [statistics.median(each) for each in zip(*found)]
 
 
@@ -163,18 +189,23 @@ def compare(name, microbatch, repeats):
     compiled = {side: compiled_step(side, name, microbatch) for side in SIDES}
     programs = {side: mib(step) for side, (step, *_) in compiled.items()}
     spent = interleaved({side: runner(*each) for side, each in compiled.items()}, repeats)
-    tell(what="seconds per step", **about, **{side: statistics.median(each) for side, each in spent.items()})
+    tell(what="seconds per step", **about,
+         **{side: statistics.median(each) for side, each in spent.items()})
     for other in OTHERS:
         ratio, span = ratios(spent, other)
         tell(what=f"time, ours/{other}", **about, ratio=ratio, range=span)
     residents = {side: processes(side, name, microbatch) for side in SIDES}
     whole, steps = ({side: each[i] for side, each in residents.items()} for i in (0, 1))
-    for what, row in (("program", programs), ("resident, whole process", whole), ("resident, steps", steps)):
-        tell(what=f"MiB: {what}", **about, **row, **{f"ours/{other}": row["ours"] / row[other] for other in OTHERS})
+    for what, row in (("program", programs), ("resident, whole process", whole),
+                      ("resident, steps", steps)):
+        tell(what=f"MiB: {what}", **about, **row,
+             **{f"ours/{other}": row["ours"] / row[other] for other in OTHERS})
 
 
 def accountant(repeats):
-    """What epsilon in the step costs: the MLP's step with it (10 times in 1000 steps, as by default; always) and without."""
+    """What epsilon in the step costs: the MLP's step with it (10 times in 1000 steps, as by
+    default; always) and without.
+    """
     import dataclasses
 
     import jax
@@ -193,23 +224,25 @@ def accountant(repeats):
     optimizer, mesh = optax.sgd(LEARNING_RATE), data_mesh()
 
     def side(plan, every, steps=200):
-        step = make_step(lambda parameters, example, key: loss(parameters, example), optimizer, plan, mesh, clip_norm=CLIP_NORM,
-                         at_once=MICROBATCH)
+        step = make_step(lambda parameters, example, key: loss(parameters, example), optimizer,
+                         plan, mesh, clip_norm=CLIP_NORM, at_once=MICROBATCH)
         mask, none = np.ones(BATCH, bool), np.zeros(0, bool)
 
         def call(count):
-            state = State(jax.tree.map(jnp.array, parameters), optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
-                          jnp.zeros(1))
+            state = State(jax.tree.map(jnp.array, parameters), optimizer.init(parameters),
+                          jnp.int32(0), jnp.float32(0), jnp.zeros(1))
             start = time.perf_counter()
             for i in range(steps):
-                state, _, _ = step(state, jax.random.key(0), jax.random.key(1), batch, mask, none, (i + 1) % every == 0)
+                state, _, _ = step(state, jax.random.key(0), jax.random.key(1), batch, mask, none,
+                                   (i + 1) % every == 0)
             jax.block_until_ready(state)
             return (time.perf_counter() - start) / steps * count
 
         return call
 
     silent = Silent(**{field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)})
-    calls = {"without": side(silent, 100), "ten times": side(plan, 100), "in every step": side(plan, 1, 50)}
+    calls = {"without": side(silent, 100), "ten times": side(plan, 100),
+             "in every step": side(plan, 1, 50)}
     spent = {name: [] for name in calls}
     for call in calls.values():
         call(1)
@@ -218,20 +251,26 @@ def accountant(repeats):
             spent[name].append(calls[name](1))
     row = {name: statistics.median(each) for name, each in spent.items()}
     for name in ("ten times", "in every step"):
-        share = statistics.median(mine / without - 1 for mine, without in zip(spent[name], spent["without"]))
-        tell(what=f"accountant in the step, {name}", model="mlp", microbatch=MICROBATCH, seconds=row[name],
-             without=row["without"], share=share)
+        share = statistics.median(
+            mine / without - 1 for mine, without in zip(spent[name], spent["without"])
+        )
+        tell(what=f"accountant in the step, {name}", model="mlp", microbatch=MICROBATCH,
+             seconds=row[name], without=row["without"], share=share)
     start = time.perf_counter()
     make_plan(Privacy(epsilon=3.0), 60_000, 99_530, batch_size=BATCH, steps=1000)
     calibration = time.perf_counter() - start
-    tell(what="calibration, compilation included", seconds=calibration, of_1000_steps=calibration / (1000 * row["ten times"]))
+    tell(what="calibration, compilation included", seconds=calibration,
+         of_1000_steps=calibration / (1000 * row["ten times"]))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--model", choices=MODELS, help="only this one")
-    parser.add_argument("--accountant", action="store_true", help="only what epsilon in the step and calibration cost")
+    parser.add_argument("--accountant", action="store_true",
+                        help="only what epsilon in the step and calibration cost")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
@@ -243,7 +282,9 @@ def main():
         accountant(options.repeats)
         return
     with tempfile.TemporaryDirectory() as cache:
-        os.environ.update(JAX_COMPILATION_CACHE_DIR=cache, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
+        os.environ.update(
+            JAX_COMPILATION_CACHE_DIR=cache, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0"
+        )
         for name in [options.model] if options.model else MODELS:
             for microbatch in (None, MICROBATCH):
                 compare(name, microbatch, options.repeats)

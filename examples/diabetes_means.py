@@ -1,4 +1,5 @@
-"""Release the per-feature means of scikit-learn's diabetes data with Gaussian noise and certify the release.
+"""Release the per-feature means of scikit-learn's diabetes data with Gaussian noise and
+certify the release.
 
 Run it from the repository: python examples/diabetes_means.py
 """
@@ -16,7 +17,8 @@ from jaxpriv.report import certify
 from jaxpriv.report.config import mechanism_from, read_toml
 from jaxpriv.report.table import render
 
-# What is known about such measurements without looking at the patients: the ranges that values are clipped to.
+# What is known about such measurements without looking at the patients:
+# the ranges that values are clipped to.
 PUBLIC_RANGES = {
     "age": (18, 80),
     "sex": (1, 2),
@@ -36,16 +38,21 @@ def main():
     mechanism = mechanism_from(mechanism)
 
     records = jnp.asarray(load_diabetes(scaled=False).data)
-    low, high = (jnp.array(ends, records.dtype) for ends in zip(*PUBLIC_RANGES.values(), strict=True))
+    low, high = (
+        jnp.array(ends, records.dtype) for ends in zip(*PUBLIC_RANGES.values(), strict=True)
+    )
     scaled = (jnp.clip(records, low, high) - low) / (high - low) - 0.5
     means = jnp.mean(scaled, axis=0)
 
     dim = means.size
     sensitivity = dim**0.5 / 2 / len(records)
     if sensitivity > mechanism.sensitivities[0] or dim > mechanism.dim:
-        raise ValueError("the configuration promises a smaller sensitivity or dimension than the data has")
+        raise ValueError(
+            "the configuration promises a smaller sensitivity or dimension than the data has"
+        )
 
-    key = jax.random.key(20261121)  # a real release draws it from the operating system and forgets it
+    # a real release draws it from the operating system and forgets it
+    key = jax.random.key(20261121)
     noisy = means + mechanism.scales[0] * random.normal(key, means.shape)
 
     table = Table(title="Per-feature means", title_justify="left")

@@ -2,10 +2,10 @@
 
     python examples/privacy_onion.py
 
-Scikit-learn's diabetes records, of which somebody publishes the mean. A record's leakage score is its squared Mahalanobis
-distance from the others over their number (Azize and Basu 2025, section 3). Layer by layer the
-tenth with the highest scores is removed,
-as an owner might do who wants to protect them. The law of those that stay is narrower, so they stick out more than before.
+Scikit-learn's diabetes records, of which somebody publishes the mean. A record's leakage score is
+its squared Mahalanobis distance from the others over their number (Azize and Basu 2025, section 3).
+Layer by layer the tenth with the highest scores is removed, as an owner might do who wants to
+protect them. The law of those that stay is narrower, so they stick out more than before.
 """
 
 import jax

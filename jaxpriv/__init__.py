@@ -2,14 +2,30 @@
 
 from importlib import import_module
 
-from jaxpriv import accounting, attacks, auditing, membership, random, relaxed, stats, target, tradeoff, worst_case
+from jaxpriv import (
+    accounting,
+    attacks,
+    auditing,
+    membership,
+    random,
+    relaxed,
+    stats,
+    target,
+    tradeoff,
+    worst_case,
+)
 from jaxpriv.accounting import calibrate, compose
-from jaxpriv.tradeoff import Curve, detection_resilience, mixture
+from jaxpriv.curve import Curve
+from jaxpriv.mixing import mixture
+from jaxpriv.resilience import detection_resilience
+from jaxpriv.tradeoff.certified import WideBracket
 
 __version__ = "0.1.0"
-__all__ = ["Curve", "accounting", "attacks", "auditing", "calibrate", "compose", "detection_resilience", "membership", "mixture",
-           "random", "relaxed", "stats", "target", "tradeoff", "worst_case"]
-# imported when first asked for: tables, trainers and loaders bring Flax and more, which curves do not need
+__all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
+           "detection_resilience", "membership", "mixture", "random", "relaxed", "stats", "target",
+           "tradeoff", "worst_case"]
+# imported when first asked for: tables, trainers and loaders bring Flax and more,
+# which curves do not need
 _LATER = ("datasets", "report", "training")
 
 

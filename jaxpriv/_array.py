@@ -1,12 +1,14 @@
-"""The two executors: NumPy where one answer is wanted now, JAX where a million are, or a derivative, or an accelerator.
+"""The two executors: NumPy where one answer is wanted now, JAX where a million are, or a
+derivative, or an accelerator.
 
-This is the only module that knows both; everything else says `from jaxpriv import _array as xp` and writes its
-mathematics once. **The namespace follows the input**, call by call: with a JAX array or tracer among its arguments
-`xp.where` is `jnp.where`, else `np.where`. So Python numbers and NumPy arrays are computed by NumPy in float64 without
-compiling anything, and whatever depends on a JAX array becomes part of its program.
+This is the only module that knows both; everything else says `from jaxpriv import _array as xp` and
+writes its mathematics once. **The namespace follows the input**, call by call: with a JAX array or
+tracer among its arguments `xp.where` is `jnp.where`, else `np.where`. So Python numbers and NumPy
+arrays are computed by NumPy in float64 without compiling anything, and whatever depends on a JAX
+array becomes part of its program.
 
-Any name of `numpy` that `jax.numpy` has is here too (`xp.exp`, `xp.sum`, `xp.float64`). What both spell differently is
-written out below: loops, derivative rules, compilation, bits.
+Any name of `numpy` that `jax.numpy` has is here too (`xp.exp`, `xp.sum`, `xp.float64`). What both
+spell differently is written out below: loops, derivative rules, compilation, bits.
 """
 
 import builtins
@@ -22,8 +24,8 @@ import numpy as np
 _PYTHON = frozenset({bool, int, float})
 _KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
 _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
-_IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False, float: False,
-                 str: False, type(None): False}
+_IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
+                 float: False, str: False, type(None): False}
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
 
@@ -49,7 +51,9 @@ def _has_jax(tree):
 
 
 def __getattr__(name: str) -> Any:
-    """A name of NumPy's: types and constants as they are, modules and functions by what they are given."""
+    """A name of NumPy's: types and constants as they are,
+    modules and functions by what they are given.
+    """
     if name.startswith("_"):
         raise AttributeError(name)
     by_numpy, by_jax = getattr(np, name), getattr(jnp, name)
@@ -89,7 +93,8 @@ def _dispatched(by_numpy, by_jax, creates=False):
     return function
 
 
-# ---------------------------------------------------------------------------------------- types and constants
+# ----------------------------------------------------------------------------------------
+# types and constants
 
 
 @functools.cache
@@ -99,7 +104,9 @@ def finfo(dtype):
 
 
 def result_type(*values):
-    """The dtype of what is computed from these: float64 for NumPy and Python numbers, JAX's promotion elsewhere."""
+    """The dtype of what is computed from these: float64 for NumPy and Python numbers,
+    JAX's promotion elsewhere.
+    """
     return jnp.result_type(*values) if any_jax(*values) else np.dtype(np.float64)
 
 
@@ -109,7 +116,9 @@ def is_bool(leaf):
 
 
 def like(value, reference):
-    """A constant as JAX's loops want it from the start, where they fold something from `reference` into it."""
+    """A constant as JAX's loops want it from the start,
+    where they fold something from `reference` into it.
+    """
     return jnp.asarray(value) if any_jax(reference) else value
 
 
@@ -131,10 +140,13 @@ def make_complex(real, imag):
 
 def bits_of(value, integer):
     """The bits of floating-point numbers as integers of the same width."""
-    return jax.lax.bitcast_convert_type(value, integer) if any_jax(value) else np.asarray(value).view(integer)
+    if any_jax(value):
+        return jax.lax.bitcast_convert_type(value, integer)
+    return np.asarray(value).view(integer)
 
 
-# ---------------------------------------------------------------------------------------- functions that NumPy lacks
+# ----------------------------------------------------------------------------------------
+# functions that NumPy lacks
 
 
 def logsumexp(values, axis=None, keepdims=False):
@@ -170,11 +182,16 @@ def largest(values, count):
 
 
 def whitened(covariance, away):
-    """L^-1 away with the Cholesky factor L of covariance matrices; NaN where one is not positive definite."""
+    """L^-1 away with the Cholesky factor L of covariance matrices;
+    NaN where one is not positive definite.
+    """
     if any_jax(covariance, away):
-        return jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(covariance), away[..., None], lower=True)[..., 0]
+        return jax.scipy.linalg.solve_triangular(
+            jnp.linalg.cholesky(covariance), away[..., None], lower=True
+        )[..., 0]
     shape = np.broadcast_shapes(np.shape(covariance)[:-1], np.shape(away))
-    covariance, away = np.broadcast_to(covariance, (*shape, shape[-1])), np.broadcast_to(away, shape)
+    covariance = np.broadcast_to(covariance, (*shape, shape[-1]))
+    away = np.broadcast_to(away, shape)
     found = np.full(shape, np.nan)
     for index in np.ndindex(shape[:-1]):  # NumPy refuses all matrices for one
         with contextlib.suppress(np.linalg.LinAlgError):
@@ -188,21 +205,27 @@ def running_max(values):
 
 
 def contracted(one, other):
-    """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as a product of matrices, which its einsum is not."""
+    """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as a product of matrices,
+    which its einsum is not.
+    """
     if any_jax(one, other):
         return jnp.einsum("an...,jn...->aj...", one, other)
     found = np.matmul(np.moveaxis(one, (0, 1), (-2, -1)), np.moveaxis(other, (0, 1), (-1, -2)))
     return np.moveaxis(found, (-2, -1), (0, 1))
 
 
-# ---------------------------------------------------------------------------------------- derivatives
+# ----------------------------------------------------------------------------------------
+# derivatives
 
 
 class custom_jvp:
-    """`jax.custom_jvp` for JAX's arguments; NumPy calls the function, for it asks for no derivative."""
+    """`jax.custom_jvp` for JAX's arguments;
+    NumPy calls the function, for it asks for no derivative.
+    """
 
     def __init__(self, function, nondiff_argnums=()):
-        self._by_numpy, self._by_jax = function, jax.custom_jvp(function, nondiff_argnums=nondiff_argnums)
+        self._by_numpy = function
+        self._by_jax = jax.custom_jvp(function, nondiff_argnums=nondiff_argnums)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args):
@@ -219,24 +242,31 @@ def stop_gradient(tree):
 
 
 def derivative(function, x):
-    """(function(x), its derivative) of an elementwise function; by NumPy from differences, to steer a search."""
+    """(function(x), its derivative) of an elementwise function;
+    by NumPy from differences, to steer a search.
+    """
     if any_jax(x):
         return jax.jvp(function, (x,), (jnp.ones_like(x),))
     step = 1e-6 * (1 + np.abs(x))
     return function(x), (function(x + step) - function(x - step)) / (2 * step)
 
 
-# ---------------------------------------------------------------------------------------- programs and loops
+# ----------------------------------------------------------------------------------------
+# programs and loops
 
 
 def evaluate(function, *args, **kwargs):
-    """function(...) by NumPy, which warns of nothing: infinities and NaN are part of what is computed."""
+    """function(...) by NumPy, which warns of nothing:
+    infinities and NaN are part of what is computed.
+    """
     with np.errstate(all="ignore"):
         return function(*args, **kwargs)
 
 
 def in_one_dtype(function, values):
-    """function(*arrays) of values in the dtype that they promote to, and the result in it; NumPy's numbers as numbers."""
+    """function(*arrays) of values in the dtype that they promote to, and the result in it;
+    NumPy's numbers as numbers.
+    """
     if not any_jax(*values):
         return function(*(np.asarray(value, np.float64) for value in values))[()]
     dtype = jnp.result_type(*values, 0.0)
@@ -268,7 +298,9 @@ def while_loop(goes_on, step, state):
 
 
 def fori_loop(start, stop, step, state, settled=None):
-    """`jax.lax.fori_loop`; by NumPy it ends as soon as a step has been taken after which `settled`(state)."""
+    """`jax.lax.fori_loop`; by NumPy it ends as soon as a step has been taken after
+    which `settled`(state).
+    """
     for index in range(start, stop):
         if any_jax(state):
             return jax.lax.fori_loop(index, stop, step, state)
@@ -299,7 +331,9 @@ def each(function, values):
 
 
 def sum_of(function, values):
-    """function(*entries) summed over the first axis of all values; by NumPy in one call with all of them."""
+    """function(*entries) summed over the first axis of all values;
+    by NumPy in one call with all of them.
+    """
     if not any_jax(values):
         return np.sum(function(*values), 0)
     shape = jax.eval_shape(function, *(value[0] for value in values))

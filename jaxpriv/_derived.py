@@ -1,8 +1,9 @@
 """Parameters that follow from others, in the precision of whatever is computed from them.
 
-A float32 number is a parameter like any other: a certificate holds for exactly that number. Were 1/noise multiplier rounded to
-float32 when a curve is made, every float64 bound would hold for another mechanism. So what follows from such numbers
-is kept as the numbers that were given and the function, until the dtype of an evaluation is known.
+A float32 number is a parameter like any other: a certificate holds for exactly that number. Were
+1/noise multiplier rounded to float32 when a curve is made, every float64 bound would hold for
+another mechanism. So what follows from such numbers is kept as the numbers that were given and the
+function, until the dtype of an evaluation is known.
 """
 
 import jax
@@ -20,7 +21,8 @@ class Derived:
         self.function, self.arguments = function, arguments
 
     def tree_flatten_with_keys(self):
-        return [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(self.arguments)], self.function
+        keys = map(jax.tree_util.SequenceKey, range(len(self.arguments)))
+        return list(zip(keys, self.arguments)), self.function
 
     @classmethod
     def tree_unflatten(cls, function, arguments):
@@ -30,7 +32,8 @@ class Derived:
 def derived(function, *arguments):
     """function(*arguments) of parameters: at once where all digits are at hand, else `Derived`.
 
-    function: elementwise, of arrays with NumPy's operators; of a module, for it is a part of a pytree's structure.
+    function: elementwise, of arrays with NumPy's operators;
+    of a module, for it is a part of a pytree's structure.
     """
     leaves = jax.tree.leaves(arguments)
     if any(getattr(leaf, "dtype", np.float64) != np.float64 for leaf in leaves):
@@ -39,7 +42,9 @@ def derived(function, *arguments):
         return function(*resolved(arguments, xp.float64))
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         found = function(*map(_by_numpy, arguments))
-    return float(found) if all(isinstance(argument, (float, int)) for argument in arguments) else found
+    if all(isinstance(argument, (float, int)) for argument in arguments):
+        return float(found)
+    return found
 
 
 def _by_numpy(argument):
@@ -52,7 +57,9 @@ def resolved(tree, dtype):
     """A pytree with every `Derived` computed in `dtype`; all other leaves stay as they are."""
 
     def value(leaf):
-        return leaf.function(*(xp.asarray(value(a), dtype) for a in leaf.arguments)) if isinstance(leaf, Derived) else leaf
+        if isinstance(leaf, Derived):
+            return leaf.function(*(xp.asarray(value(a), dtype) for a in leaf.arguments))
+        return leaf
 
     return jax.tree.map(value, tree, is_leaf=lambda leaf: isinstance(leaf, Derived))
 

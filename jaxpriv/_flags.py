@@ -6,7 +6,8 @@ from importlib.metadata import version
 CERTIFY_EXAMPLE = """\
 examples:
   jaxpriv certify --noise gaussian --sensitivity 1 --std 2 --dim 10 --delta 1e-5
-  jaxpriv certify --dataset-size 50000 --batch-size 500 --epochs 10 --noise-multiplier 1 --delta 1e-5
+  jaxpriv certify --dataset-size 50000 --batch-size 500 --epochs 10 --noise-multiplier 1 \
+--delta 1e-5
 
 a TOML file instead of flags:
   [mechanism]
@@ -37,10 +38,12 @@ one target: --epsilon with --delta, or --mu, or --advantage, or --fpr with --tpr
 """
 SWEEP_EXAMPLE = """\
 examples:
-  jaxpriv sweep --noise-multiplier 0.6:2.0:100 --sampling-rate 0.01 --steps 1000,10000 --out sweep.jsonl
+  jaxpriv sweep --noise-multiplier 0.6:2.0:100 --sampling-rate 0.01 --steps 1000,10000 \
+--out sweep.jsonl
   jaxpriv sweep --noise-multiplier 1 --dataset-size 50000 --batch-size 250,500,1000 --epochs 10
 
-values: one number, a list a,b,c, or a range start:stop:count (with --log in equal ratios); all combinations are computed
+values: one number, a list a,b,c, or a range start:stop:count (with --log in equal ratios); \
+all combinations are computed
 an --out file that is there is taken up: what it has is left out
 """
 AUDIT_EXAMPLE = """\
@@ -49,7 +52,8 @@ examples:
   jaxpriv audit scores.npz --epsilon 1 --delta 1e-5 --out audit
   jaxpriv audit scores.npz --claim examples/diabetes_means.toml
 
-scores: a .csv with columns score,member (or separated by ; or tabs) or an .npz with arrays `score` and `member`;
+scores: a .csv with columns score,member (or separated by ; or tabs) or an .npz with arrays \
+`score` and `member`;
 higher means member, member is 0 or 1, numbers have a decimal point
 exit code: 0 where no claim is refuted, 3 where one is, 2 for bad input
 """
@@ -61,7 +65,8 @@ examples:
 
 a TOML file:
   [data]
-  name = "digits"            # or diabetes (is the progression above 140?); fashion_mnist, cifar10, adult with folder = "..."
+  name = "digits"            # or diabetes (is the progression above 140?); fashion_mnist, \
+cifar10, adult with folder = "..."
   [model]
   name = "cnn"               # or linear, mlp
   width = 8
@@ -75,8 +80,10 @@ a TOML file:
   threat_model = "worst_case"   # or relaxed, membership: whom the target is meant for
   clip_norm = 1.0
   batch_size = 128           # expected: Poisson sampling
-  epochs = 20                # or steps; one of batch size, length and noise_multiplier may be left out and is solved for
-  noise_schedule = [1.2, 1]  # factors of the noise, each for an equal share of the steps; none unless given
+  epochs = 20                # or steps; one of batch size, length and noise_multiplier may \
+be left out and is solved for
+  noise_schedule = [1.2, 1]  # factors of the noise, each for an equal share of the steps; \
+none unless given
   [audit]
   canaries = 500             # none unless given
   kind = "dirac"             # or mislabelled, blank
@@ -94,7 +101,9 @@ exit code: 0, 2 for bad input, 3 where the run's own canaries refute its certifi
 
 
 class _Parser(argparse.ArgumentParser):
-    """One line on bad input, without the usage block; no abbreviated flags, which would break when flags are added."""
+    """One line on bad input, without the usage block; no abbreviated flags,
+    which would break when flags are added.
+    """
 
     def __init__(self, **settings):
         super().__init__(**settings, allow_abbrev=False)
@@ -105,29 +114,39 @@ class _Parser(argparse.ArgumentParser):
 
 def make_parser():
     """The parser of `jaxpriv`; bad input is a ValueError."""
-    parser = _Parser(prog="jaxpriv", description="Privacy accountant: worst case and realistic case side by side.")
+    parser = _Parser(prog="jaxpriv",
+                     description="Privacy accountant: worst case and realistic case side by side.")
     parser.add_argument("--version", action="version", version=f"jaxpriv {version('jaxpriv')}")
-    commands = parser.add_subparsers(dest="command", metavar="command", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True,
+                                     parser_class=_Parser)
     raw = argparse.RawDescriptionHelpFormatter
-    train = commands.add_parser("train", help="DP-SGD from data to certificate", epilog=TRAIN_EXAMPLE, formatter_class=raw)
+    train = commands.add_parser("train", help="DP-SGD from data to certificate",
+                                epilog=TRAIN_EXAMPLE, formatter_class=raw)
     train.add_argument("--config", metavar="FILE", required=True, help="TOML file")
-    train.add_argument("--out", metavar="DIR", help="run folder (default runs/NAME, from the file's name)")
+    train.add_argument("--out", metavar="DIR",
+                       help="run folder (default runs/NAME, from the file's name)")
     train.add_argument("--resume", action="store_true", help="go on with the run in the folder")
     train.add_argument("--dry-run", action="store_true", help="say what would be spent, and stop")
     train.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    certify = commands.add_parser("certify", help="certificate of a mechanism", epilog=CERTIFY_EXAMPLE, formatter_class=raw)
-    certify.add_argument("config", nargs="?", help="TOML file with a [mechanism] or [dp_sgd] table (instead of flags)")
+    certify = commands.add_parser("certify", help="certificate of a mechanism",
+                                  epilog=CERTIFY_EXAMPLE, formatter_class=raw)
+    certify.add_argument("config", nargs="?",
+                         help="TOML file with a [mechanism] or [dp_sgd] table (instead of flags)")
     _add_mechanism(certify)
     _add_dp_sgd(certify)
-    certify.add_argument("--delta", type=float, help="delta of the (epsilon, delta) statement (default 1e-5)")
+    certify.add_argument("--delta", type=float,
+                         help="delta of the (epsilon, delta) statement (default 1e-5)")
     certify.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    certify.add_argument("--out", metavar="DIR", help="also write certificate.json and certificate.png there")
-    calibrate = commands.add_parser("calibrate", help="noise of a mechanism or of DP-SGD for a target",
+    certify.add_argument("--out", metavar="DIR",
+                         help="also write certificate.json and certificate.png there")
+    calibrate = commands.add_parser("calibrate",
+                                    help="noise of a mechanism or of DP-SGD for a target",
                                     epilog=CALIBRATE_EXAMPLE, formatter_class=raw)
     _add_mechanism(calibrate, noise_scale=False)
     _add_dp_sgd(calibrate, noise=False)
-    calibrate.add_argument("--adversary", type=lambda text: text.replace("_", "-"), choices=("worst-case", "relaxed"),
-                           default="worst-case", help="whom the target is meant for (default worst-case)")
+    calibrate.add_argument("--adversary", type=lambda text: text.replace("_", "-"),
+                           choices=("worst-case", "relaxed"), default="worst-case",
+                           help="whom the target is meant for (default worst-case)")
     for name, text in (("epsilon", "target: epsilon at --delta"),
                        ("delta", "of --epsilon"),
                        ("advantage", "target: the largest TPR - FPR of any test"),
@@ -136,24 +155,35 @@ def make_parser():
                        ("tpr", "with --fpr: the largest true positive rate there")):
         calibrate.add_argument(f"--{name}", type=float, help=text)
     calibrate.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    sweep = commands.add_parser("sweep", help="DP-SGD over ranges", epilog=SWEEP_EXAMPLE, formatter_class=raw)
+    sweep = commands.add_parser("sweep", help="DP-SGD over ranges", epilog=SWEEP_EXAMPLE,
+                                formatter_class=raw)
     for name, text in (("noise-multiplier", "noise standard deviation over the clipping norm"),
-                       ("sampling-rate", "probability that a record takes part in a step"), ("steps", "number of steps"),
-                       ("dataset-size", "number of records; with --batch-size and --epochs instead of rate and steps"),
-                       ("batch-size", "expected number of records in a batch"), ("epochs", "passes over the data")):
+                       ("sampling-rate", "probability that a record takes part in a step"),
+                       ("steps", "number of steps"),
+                       ("dataset-size", "number of records; with --batch-size and --epochs "
+                                        "instead of rate and steps"),
+                       ("batch-size", "expected number of records in a batch"),
+                       ("epochs", "passes over the data")):
         sweep.add_argument(f"--{name}", metavar="VALUES", help=text)
     sweep.add_argument("--log", action="store_true", help="ranges in equal ratios")
-    sweep.add_argument("--delta", type=float, default=1e-5, help="delta of the (epsilon, delta) statement (default 1e-5)")
-    sweep.add_argument("--relaxed", action="store_true", help="also the numbers of the relaxed adversary")
-    sweep.add_argument("--dim", type=int, help="dimension of the gradient, for the relaxed adversary (default 1)")
+    sweep.add_argument("--delta", type=float, default=1e-5,
+                       help="delta of the (epsilon, delta) statement (default 1e-5)")
+    sweep.add_argument("--relaxed", action="store_true",
+                       help="also the numbers of the relaxed adversary")
+    sweep.add_argument("--dim", type=int,
+                       help="dimension of the gradient, for the relaxed adversary (default 1)")
     sweep.add_argument("--out", metavar="FILE", help="write JSON lines there instead of to stdout")
-    audit = commands.add_parser("audit", help="what scores of an attack prove", epilog=AUDIT_EXAMPLE, formatter_class=raw)
+    audit = commands.add_parser("audit", help="what scores of an attack prove",
+                                epilog=AUDIT_EXAMPLE, formatter_class=raw)
     audit.add_argument("scores", help="file with one score per round or record")
-    audit.add_argument("--claim", metavar="FILE", help="TOML file as `certify` takes it: the mechanism that was attacked")
+    audit.add_argument("--claim", metavar="FILE",
+                       help="TOML file as `certify` takes it: the mechanism that was attacked")
     audit.add_argument("--mu", type=float, help="claimed Gaussian differential privacy")
     audit.add_argument("--epsilon", type=float, help="claimed epsilon at delta")
-    audit.add_argument("--delta", type=float, help="delta of the claim and of the lower bound (default 1e-5)")
-    audit.add_argument("--confidence", type=float, default=0.95, help="of everything that is said (default 0.95)")
+    audit.add_argument("--delta", type=float,
+                       help="delta of the claim and of the lower bound (default 1e-5)")
+    audit.add_argument("--confidence", type=float, default=0.95,
+                       help="of everything that is said (default 0.95)")
     audit.add_argument("--json", action="store_true", help="print JSON instead of a table")
     audit.add_argument("--out", metavar="DIR", help="also write audit.json and audit.png there")
     return parser
@@ -161,7 +191,8 @@ def make_parser():
 
 def _add_mechanism(parser, noise_scale=True):
     parser.add_argument("--noise", choices=("gaussian", "laplace"), help="noise (default gaussian)")
-    parser.add_argument("--sensitivity", type=float, help="effect of one record: L2 for gaussian, L1 for laplace")
+    parser.add_argument("--sensitivity", type=float,
+                        help="effect of one record: L2 for gaussian, L1 for laplace")
     if noise_scale:
         parser.add_argument("--std", type=float, help="standard deviation of gaussian noise")
         parser.add_argument("--scale", type=float, help="scale b of laplace noise")
@@ -170,11 +201,15 @@ def _add_mechanism(parser, noise_scale=True):
 
 
 def _add_dp_sgd(parser, noise=True):
-    group = parser.add_argument_group("DP-SGD", "Poisson sampling at rate batch size/dataset size; add/remove one record")
+    group = parser.add_argument_group(
+        "DP-SGD", "Poisson sampling at rate batch size/dataset size; add/remove one record"
+    )
     group.add_argument("--dataset-size", type=int, help="number of records")
     group.add_argument("--batch-size", type=float, help="expected number of records in a batch")
     group.add_argument("--epochs", type=float, help="passes over the data")
     if noise:
-        group.add_argument("--noise-multiplier", type=float, help="noise standard deviation over the clipping norm")
+        group.add_argument("--noise-multiplier", type=float,
+                           help="noise standard deviation over the clipping norm")
         group.add_argument("--epsilon", type=float,
-                           help="instead of --noise-multiplier: the noise that meets (epsilon, delta)")
+                           help="instead of --noise-multiplier: "
+                                "the noise that meets (epsilon, delta)")

@@ -17,7 +17,8 @@ _DP_SGD_FLAGS = ("dataset_size", "batch_size", "epochs", "noise_multiplier", "ep
 
 
 def _settings(arguments, names=_MECHANISM_FLAGS):
-    return {name: getattr(arguments, name) for name in names if getattr(arguments, name, None) is not None}
+    return {name: getattr(arguments, name) for name in names
+            if getattr(arguments, name, None) is not None}
 
 
 def _flag(name):
@@ -25,20 +26,30 @@ def _flag(name):
 
 
 def _of_flags(arguments, message):
-    """An error about a setting under the name of the flag that it came from; settings of a file keep theirs."""
-    if getattr(arguments, "config", None) is not None or getattr(arguments, "claim", None) is not None:
+    """An error about a setting under the name of the flag that it came from;
+    settings of a file keep theirs.
+    """
+    if (
+        getattr(arguments, "config", None) is not None
+        or getattr(arguments, "claim", None) is not None
+    ):
         return message
-    names = [name for name in vars(arguments) if name not in ("command", "config", "claim", "scores", "out", "json")]
-    compound = "|".join(name for name in names if "_" in name) or "(?!)"  # no words of a sentence: flags wherever they stand
+    names = [name for name in vars(arguments)
+             if name not in ("command", "config", "claim", "scores", "out", "json")]
+    # no words of a sentence: flags wherever they stand
+    compound = "|".join(name for name in names if "_" in name) or "(?!)"
     leading = rf"^(?:{'|'.join(names)})(?= = | is missing| does not go with )"
-    return re.sub(rf"{leading}|\b(?:{compound})\b", lambda found: _flag(found[0]), message) if names else message
+    if names:
+        return re.sub(rf"{leading}|\b(?:{compound})\b", lambda found: _flag(found[0]), message)
+    return message
 
 
 def _described(arguments):
     """("mechanism" or "dp_sgd", its settings, delta), from flags or from a file."""
     from jaxpriv.report.config import read_toml
 
-    settings, dp_sgd, delta = _settings(arguments), _settings(arguments, _DP_SGD_FLAGS), arguments.delta
+    settings = _settings(arguments)
+    dp_sgd, delta = _settings(arguments, _DP_SGD_FLAGS), arguments.delta
     given = [*settings, *dp_sgd]
     if arguments.config is not None:
         if given:
@@ -91,7 +102,9 @@ def _certify(arguments):
         (folder / "certificate.json").write_text(json.dumps(certificate, indent=2) + "\n")
         with _busy("drawing"):
             draw(mechanism, delta, folder / "certificate.png")
-        print(f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr)
+        print(
+            f"wrote {folder / 'certificate.json'} and {folder / 'certificate.png'}", file=sys.stderr
+        )
 
 
 def _calibrate(arguments):
@@ -99,7 +112,9 @@ def _calibrate(arguments):
     dp_sgd = _settings(arguments, ("dataset_size", "batch_size", "epochs"))
     _refuse_both(settings, dp_sgd)
     targets = _settings(arguments, ("epsilon", "delta", "advantage", "mu", "fpr", "tpr"))
-    name, noise, mechanism = (_calibrated_dp_sgd if dp_sgd else _calibrated)(settings | dp_sgd, targets, arguments.adversary)
+    name, noise, mechanism = (_calibrated_dp_sgd if dp_sgd else _calibrated)(
+        settings | dp_sgd, targets, arguments.adversary
+    )
     from jaxpriv.report import certify
     from jaxpriv.report.certificate import gains_nothing
 
@@ -108,18 +123,24 @@ def _calibrate(arguments):
         found = certify(mechanism, delta)
     if arguments.adversary == "relaxed" and _met_by_all(mechanism, targets):
         found["notes"].insert(0, gains_nothing("relaxed"))
-    certificate = {"calibrated": {name: noise, "adversary": arguments.adversary, "target": targets}, **found}
+    certificate = {
+        "calibrated": {name: noise, "adversary": arguments.adversary, "target": targets},
+        **found,
+    }
     if not arguments.json:
         from jaxpriv._rounding import rounded_up
 
         wanted = ", ".join(f"{key} = {value:g}" for key, value in targets.items())
-        print(f"{name} = {rounded_up(noise, 8)} meets {wanted} against the {arguments.adversary} adversary.")
+        print(
+            f"{name} = {rounded_up(noise, 8)} meets {wanted} against the "
+            f"{arguments.adversary} adversary."
+        )
     _show(certificate, arguments.json)
 
 
 def _calibrated(settings, targets, adversary):
     """("std" or "scale", its value, the `Mechanism`) that just meets the target."""
-    from jaxpriv.accounting.calibrate import target_of
+    from jaxpriv.accounting.privacy_target import target_of
     from jaxpriv.report.config import mechanism_from
 
     key = "scale" if settings.get("noise") == "laplace" else "std"
@@ -138,7 +159,7 @@ def _calibrated(settings, targets, adversary):
 
 def _calibrated_dp_sgd(settings, targets, adversary):
     """("noise_multiplier", its value, the `DpSgd`) that just meets the target."""
-    from jaxpriv.accounting.calibrate import target_of
+    from jaxpriv.accounting.privacy_target import target_of
     from jaxpriv.report.config import threat_model_of
 
     for name in ("dataset_size", "batch_size", "epochs"):
@@ -154,7 +175,7 @@ def _calibrated_dp_sgd(settings, targets, adversary):
 
 def _met_by_all(mechanism, targets):
     """Whether the worst case meets the target."""
-    from jaxpriv.accounting.calibrate import target_of
+    from jaxpriv.accounting.privacy_target import target_of
 
     return bool(target_of(**targets).holds(mechanism.adversaries()[0][2]))
 
@@ -214,7 +235,9 @@ def _train(arguments):
     config = read_config(arguments.config)
     if arguments.resume and arguments.dry_run:
         raise ValueError("--resume does not go with --dry-run")
-    folder = Path("runs") / Path(arguments.config).stem if arguments.out is None else Path(arguments.out)
+    folder = (
+        Path("runs") / Path(arguments.config).stem if arguments.out is None else Path(arguments.out)
+    )
     _keep_programs()
     from jaxpriv.report.train import Job, check_same, claim
     from jaxpriv.report.training import render_training
@@ -251,12 +274,16 @@ def _with_progress(rows, total):
     from rich.console import Console
     from rich.progress import track
 
-    return track(rows, "configurations", total, console=Console(stderr=True), disable=not sys.stderr.isatty())
+    return track(
+        rows, "configurations", total, console=Console(stderr=True), disable=not sys.stderr.isatty()
+    )
 
 
 @contextlib.contextmanager
 def _busy(text):
-    """Shows on a terminal what takes a while, and for how long it has; nothing where standard error is none."""
+    """Shows on a terminal what takes a while, and for how long it has;
+    nothing where standard error is none.
+    """
     if not sys.stderr.isatty():
         yield
         return
@@ -265,7 +292,8 @@ def _busy(text):
 
     console = Console(stderr=True)
     spinner = SpinnerColumn("line" if console.options.ascii_only else "dots")
-    with Progress(spinner, TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True) as bar:
+    with Progress(spinner, TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
+                  transient=True) as bar:
         bar.add_task(text, total=None)
         yield
 
@@ -293,11 +321,14 @@ def _print(report, render, as_json):
     show(render(report))
 
 
-_COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep, "audit": _audit}
+_COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep,
+             "audit": _audit}
 
 
 def main(argv=None):
-    """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr), or 3 for a refuted claim."""
+    """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr),
+    or 3 for a refuted claim.
+    """
     arguments = argparse.Namespace()
     try:
         arguments = make_parser().parse_args(argv)
@@ -306,7 +337,8 @@ def main(argv=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError, RecursionError) as error:
+    except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError,
+            RecursionError) as error:
         told = _of_flags(arguments, str(error)) if isinstance(error, ValueError) else error
         print(f"jaxpriv: {str(told) or type(error).__name__}", file=sys.stderr)
         return 2
@@ -314,7 +346,9 @@ def main(argv=None):
 
 
 def _interrupted(number, frame):
-    """Leave at once: an exception that travels through a running compilation can take the interpreter down with it."""
+    """Leave at once: an exception that travels through a running compilation can take the
+    interpreter down with it.
+    """
     del number, frame
     cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # which progress bars hide
     print(f"{cursor}jaxpriv: interrupted", file=sys.stderr, flush=True)
@@ -322,8 +356,13 @@ def _interrupted(number, frame):
 
 
 def _keep_to_ascii():
-    """Where LC_ALL asks for the C locale, which Python by itself takes for UTF-8; no character is then an error."""
-    asked = os.environ.get("LC_ALL") in ("C", "POSIX") and not {"PYTHONIOENCODING", "PYTHONUTF8"} & set(os.environ)
+    """Where LC_ALL asks for the C locale, which Python by itself takes for UTF-8;
+    no character is then an error.
+    """
+    asked = os.environ.get("LC_ALL") in ("C", "POSIX") and not {
+        "PYTHONIOENCODING",
+        "PYTHONUTF8",
+    } & set(os.environ)
     for stream in (sys.stdout, sys.stderr):
         encoding = "ascii" if asked else stream.encoding
         if isinstance(stream, io.TextIOWrapper) and not encoding.lower().startswith("utf"):

@@ -1,6 +1,8 @@
-"""Data sets from local files, and two that come with scikit-learn: nothing is downloaded, nothing is scaled by the data.
+"""Data sets from local files, and two that come with scikit-learn:
+nothing is downloaded, nothing is scaled by the data.
 
-Scales and categories are constants of the published descriptions: a mean or a median of the records would be a release.
+Scales and categories are constants of the published descriptions:
+a mean or a median of the records would be a release.
 """
 
 import csv
@@ -13,7 +15,9 @@ import numpy as np
 
 
 class Dataset(NamedTuple):
-    """Records x, `Float[numpy.ndarray, "n ..."]` in float32, and labels y, `Int[numpy.ndarray, "n"]`: to train, to test."""
+    """Records x, `Float[numpy.ndarray, "n ..."]` in float32, and labels y,
+    `Int[numpy.ndarray, "n"]`: to train, to test.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -31,7 +35,8 @@ def _found(folder, *names):
 
 
 def read_idx(path):
-    """An array from an IDX file, gzipped or not: magic number 0, 0, type, dimensions, then sizes and entries, big-endian.
+    """An array from an IDX file, gzipped or not: magic number 0, 0, type, dimensions, then sizes
+    and entries, big-endian.
 
     Raises: ValueError for another format, and for a file whose length is not the one that it tells.
     Source: LeCun, Cortes, Burges, *The MNIST database*.
@@ -47,25 +52,32 @@ def read_idx(path):
     dtype, sizes = np.dtype(types[content[2]]), 4 + 4 * content[3]
     shape = np.frombuffer(content[4:sizes], ">i4") if len(content) >= sizes else np.array([-1])
     if len(content) != sizes + dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise ValueError(f"{path} has {len(content)} bytes, which do not fit the sizes that it tells")
+        raise ValueError(
+            f"{path} has {len(content)} bytes, which do not fit the sizes that it tells"
+        )
     return np.frombuffer(content[sizes:], dtype).reshape(shape)
 
 
 def fashion_mnist(folder):
-    """Fashion-MNIST (or MNIST) from its four IDX files, gzipped or not: x in [0, 1] of shape (n, 28, 28, 1), ten classes.
+    """Fashion-MNIST (or MNIST) from its four IDX files, gzipped or not: x in [0, 1] of shape
+    (n, 28, 28, 1), ten classes.
 
     Args:
-        folder: with train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte.
+        folder: with train-images-idx3-ubyte, train-labels-idx1-ubyte,
+            t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte.
 
-    Raises: ValueError naming the file that is missing or broken. Source: Xiao, Rasul, Vollgraf 2017.
+    Raises: ValueError naming the file that is missing or broken.
+        Source: Xiao, Rasul, Vollgraf 2017.
     """
     parts = []
     for part in ("train", "t10k"):
         names = [f"{part}-{kind}" for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")]
         images, labels = (read_idx(_found(folder, name, name + ".gz")) for name in names)
         if images.ndim != 3 or labels.shape != images.shape[:1]:
-            raise ValueError(f"{folder}: {part} images have shape {images.shape}, labels {labels.shape}; "
-                             "accepted: (n, height, width), (n,)")
+            raise ValueError(
+                f"{folder}: {part} images have shape {images.shape}, labels {labels.shape}; "
+                "accepted: (n, height, width), (n,)"
+            )
         parts += [(images[..., None] / 255).astype(np.float32), labels.astype(np.int32)]
     return Dataset(*parts)
 
@@ -73,7 +85,8 @@ def fashion_mnist(folder):
 class _ArraysOnly(pickle.Unpickler):
     """Unpickles NumPy arrays and what they are made of; a pickle may otherwise run any code."""
 
-    _accepted = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"),
+    _accepted = {("numpy.core.multiarray", "_reconstruct"),
+                 ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"),
                  ("numpy", "dtype"), ("_codecs", "encode")}
 
     def find_class(self, module, name):
@@ -89,18 +102,23 @@ def _cifar_batch(path):
         images, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
         if images.dtype != np.uint8 or images.shape != (len(labels), 3072):
             raise ValueError(f"data of shape {images.shape} for {len(labels)} labels")
-    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, IndexError,
+            AttributeError) as error:
         raise ValueError(f"{path} is not a CIFAR-10 batch: {error}") from None
-    return (images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) / 255).astype(np.float32), labels.astype(np.int32)
+    return (images.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) / 255).astype(
+        np.float32
+    ), labels.astype(np.int32)
 
 
 def cifar10(folder):
     """CIFAR-10 from its "python version": x in [0, 1] of shape (n, 32, 32, 3), ten classes.
 
     Args:
-        folder: with data_batch_1 ... data_batch_5 (those that are there, at least the first) and test_batch.
+        folder: with data_batch_1 ... data_batch_5 (those that are there,
+            at least the first) and test_batch.
 
-    Raises: ValueError naming the file that is missing or broken, or that would unpickle to anything but arrays.
+    Raises: ValueError naming the file that is missing or broken,
+        or that would unpickle to anything but arrays.
     Source: Krizhevsky 2009.
     """
     first = _found(folder, "data_batch_1")
@@ -113,24 +131,29 @@ def cifar10(folder):
 # name, and the divisor of a number or the values of a category (adult.names, UCI)
 _ADULT: tuple[tuple[str, float | str], ...] = (
     ("age", 100.0),
-    ("workclass", "Private,Self-emp-not-inc,Self-emp-inc,Federal-gov,Local-gov,State-gov,Without-pay,Never-worked"),
+    ("workclass", "Private,Self-emp-not-inc,Self-emp-inc,Federal-gov,Local-gov,State-gov,"
+                  "Without-pay,Never-worked"),
     ("fnlwgt", 1.5e6),
-    ("education", "Bachelors,Some-college,11th,HS-grad,Prof-school,Assoc-acdm,Assoc-voc,9th,7th-8th,12th,Masters,1st-4th,10th,"
-                  "Doctorate,5th-6th,Preschool"),
+    ("education", "Bachelors,Some-college,11th,HS-grad,Prof-school,Assoc-acdm,Assoc-voc,9th,"
+                  "7th-8th,12th,Masters,1st-4th,10th,Doctorate,5th-6th,Preschool"),
     ("education-num", 16.0),
-    ("marital-status", "Married-civ-spouse,Divorced,Never-married,Separated,Widowed,Married-spouse-absent,Married-AF-spouse"),
-    ("occupation", "Tech-support,Craft-repair,Other-service,Sales,Exec-managerial,Prof-specialty,Handlers-cleaners,"
-                   "Machine-op-inspct,Adm-clerical,Farming-fishing,Transport-moving,Priv-house-serv,Protective-serv,Armed-Forces"),
+    ("marital-status", "Married-civ-spouse,Divorced,Never-married,Separated,Widowed,"
+                       "Married-spouse-absent,Married-AF-spouse"),
+    ("occupation", "Tech-support,Craft-repair,Other-service,Sales,Exec-managerial,Prof-specialty,"
+                   "Handlers-cleaners,Machine-op-inspct,Adm-clerical,Farming-fishing,"
+                   "Transport-moving,Priv-house-serv,Protective-serv,Armed-Forces"),
     ("relationship", "Wife,Own-child,Husband,Not-in-family,Other-relative,Unmarried"),
     ("race", "White,Asian-Pac-Islander,Amer-Indian-Eskimo,Other,Black"),
     ("sex", "Female,Male"),
     ("capital-gain", 1e5),
     ("capital-loss", 5e3),
     ("hours-per-week", 100.0),
-    ("native-country", "United-States,Cambodia,England,Puerto-Rico,Canada,Germany,Outlying-US(Guam-USVI-etc),India,Japan,Greece,"
-                       "South,China,Cuba,Iran,Honduras,Philippines,Italy,Poland,Jamaica,Vietnam,Mexico,Portugal,Ireland,France,"
-                       "Dominican-Republic,Laos,Ecuador,Taiwan,Haiti,Columbia,Hungary,Guatemala,Nicaragua,Scotland,Thailand,"
-                       "Yugoslavia,El-Salvador,Trinadad&Tobago,Peru,Hong,Holand-Netherlands"),
+    ("native-country", "United-States,Cambodia,England,Puerto-Rico,Canada,Germany,"
+                       "Outlying-US(Guam-USVI-etc),India,Japan,Greece,South,China,Cuba,Iran,"
+                       "Honduras,Philippines,Italy,Poland,Jamaica,Vietnam,Mexico,Portugal,"
+                       "Ireland,France,Dominican-Republic,Laos,Ecuador,Taiwan,Haiti,Columbia,"
+                       "Hungary,Guatemala,Nicaragua,Scotland,Thailand,Yugoslavia,El-Salvador,"
+                       "Trinadad&Tobago,Peru,Hong,Holand-Netherlands"),
 )
 
 
@@ -144,7 +167,8 @@ def _adult_rows(path):
             where = f"{path}, line {reader.line_num}"
             if len(fields) != len(_ADULT) + 1:
                 raise ValueError(f"{where}: {len(fields)} fields; accepted: {len(_ADULT) + 1}")
-            x.append([number for field, column in zip(fields, _ADULT) for number in _adult_field(field, *column, where)])
+            x.append([number for field, column in zip(fields, _ADULT)
+                      for number in _adult_field(field, *column, where)])
             label = fields[-1].rstrip(".")
             if label not in ("<=50K", ">50K"):
                 raise ValueError(f"{where}: income = {label!r}; accepted: <=50K, >50K")
@@ -155,7 +179,9 @@ def _adult_rows(path):
 
 
 def _adult_field(field, name, kind, where):
-    """A number over its divisor, or one entry per category, all zero for the "?" of an unknown value."""
+    """A number over its divisor, or one entry per category,
+    all zero for the "?" of an unknown value.
+    """
     if isinstance(kind, float):
         try:
             return [float(field) / kind]
@@ -168,29 +194,39 @@ def _adult_field(field, name, kind, where):
 
 
 def adult(folder):
-    """Adult (census income) from its CSV files: x of shape (n, 105), y whether the income exceeds 50,000 dollars.
+    """Adult (census income) from its CSV files: x of shape (n, 105),
+    y whether the income exceeds 50,000 dollars.
 
-    Numbers over fixed divisors, one entry per category of the published description, zeros for an unknown one.
+    Numbers over fixed divisors, one entry per category of the published description,
+    zeros for an unknown one.
 
     Args:
         folder: with adult.data and adult.test.
 
     Raises: ValueError naming file, line and field. Source: Kohavi 1996; UCI.
     """
-    return Dataset(*_adult_rows(_found(folder, "adult.data")), *_adult_rows(_found(folder, "adult.test")))
+    return Dataset(
+        *_adult_rows(_found(folder, "adult.data")), *_adult_rows(_found(folder, "adult.test"))
+    )
 
 
 def _sklearn():
-    """Of scikit-learn only two data sets are used, as its users have them already: it is in the `demo` extra."""
+    """Of scikit-learn only two data sets are used, as its users have them already:
+    it is in the `demo` extra.
+    """
     try:
         import sklearn.datasets
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("this data set comes with scikit-learn: pip install 'jaxpriv[demo]'") from None
+        raise ModuleNotFoundError(
+            "this data set comes with scikit-learn: pip install 'jaxpriv[demo]'"
+        ) from None
     return sklearn.datasets
 
 
 def _split(x, y):
-    """Every fifth record is for testing: no random choice, which would be one more thing to tell."""
+    """Every fifth record is for testing:
+    no random choice, which would be one more thing to tell.
+    """
     test = np.arange(len(x)) % 5 == 4
     return Dataset(x[~test], y[~test], x[test], y[test])
 
@@ -209,7 +245,8 @@ def digits():
 
 
 def diabetes():
-    """Scikit-learn's diabetes records as two classes: x of shape (354, 10), y whether the progression exceeds 140.
+    """Scikit-learn's diabetes records as two classes: x of shape (354, 10), y whether the
+    progression exceeds 140.
 
     Scikit-learn has divided every column by its own spread; times 20, entries lie in about [-3, 4].
 

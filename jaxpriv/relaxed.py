@@ -1,26 +1,34 @@
-"""The relaxed (GLRT, offline) adversary: knows the data set without the record, the query and the noise, not the record.
+"""The relaxed (GLRT, offline) adversary: knows the data set without the record,
+the query and the noise, not the record.
 
-Without the record the direction of its effect is unknown, so the best statistic is the magnitude of the release. A
-number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`, which no adversary beats.
+Without the record the direction of its effect is unknown, so the best statistic is the magnitude of
+the release. A number from here is no differential privacy guarantee: quote it beside
+`jaxpriv.worst_case`, which no adversary beats.
 """
 
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv._derived import combined_signal, derived, number, reciprocal, square
-from jaxpriv.tradeoff import Curve
+from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
 
-ASSUMPTION = "The adversary knows the query, the noise and all other records but not the record, and tests magnitudes."
+ASSUMPTION = (
+    "The adversary knows the query, the noise and all other records but not the "
+    "record, and tests magnitudes."
+)
 
 
 def gaussian(mu, dim=1):
-    """Gaussian noise: chi-square with `dim` degrees of freedom against noncentral chi-square with nc = mu^2.
+    """Gaussian noise: chi-square with `dim` degrees of freedom against noncentral
+    chi-square with nc = mu^2.
 
     Args:
-        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
-        dim: `Float[Array, "..."]` in [1, inf): the dimension that the record can move; 1 is the adversary's best case.
+        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n)
+            times that for n releases.
+        dim: `Float[Array, "..."]` in [1, inf): the dimension that the record can move;
+            1 is the adversary's best case.
 
     Returns: the forward `Curve` R (as j = 1 - R); `symmetric()` covers both directions.
     Raises: ValueError for values outside their range.
@@ -38,7 +46,8 @@ def gaussian(mu, dim=1):
 def laplace(ratio):
     """Laplace noise: the exponential law against the folded Laplace law.
 
-    j(alpha) = e^-L (1/alpha - alpha)/2 for alpha >= e^-L and 1 - alpha cosh L below; pure log cosh L forward, L in reverse.
+    j(alpha) = e^-L (1/alpha - alpha)/2 for alpha >= e^-L and 1 - alpha cosh L below; pure log cosh
+    L forward, L in reverse.
 
     Args:
         ratio: `Float[Array, "..."]` in [0, inf): L = L1 sensitivity over noise scale b.
@@ -68,7 +77,8 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
     Raises: ValueError for values outside their range.
 
         >>> import jaxpriv
-        >>> curve = jaxpriv.relaxed.gaussian_releases([1.0, 1.0], [1.0, 2.0], dim=5, averaging="mean")
+        >>> curve = jaxpriv.relaxed.gaussian_releases([1.0, 1.0], [1.0, 2.0], dim=5,
+        ...                                           averaging="mean")
         >>> print(f"{curve.advantage():.4f}")
         0.0923
     """
@@ -77,22 +87,28 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
 
 
 def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
-    """DP-SGD against the relaxed adversary, who sees of each step the magnitude of what the record may have moved.
+    """DP-SGD against the relaxed adversary, who sees of each step the magnitude of what the
+    record may have moved.
 
-    In a step chi-square against (1-q) chi-square + q noncentral chi-square, nc = 1/noise_multiplier^2; the steps compose
-    by their magnitudes (Kaissis et al. 2022, Figure 7). An adversary who adds releases up (Kaissis
-    et al. 2022, Theorem 2) is not covered, for the
-    record's gradient turns and its steps are random; at rate 1 and with a fixed direction that one sees more:
-    `gaussian(mu).compose(steps)`.
+    In a step chi-square against (1-q) chi-square + q noncentral chi-square,
+    nc = 1/noise_multiplier^2; the steps compose by their magnitudes
+    (Kaissis et al. 2022, Figure 7). An adversary who adds releases up
+    (Kaissis et al. 2022, Theorem 2) is not covered, for the record's gradient turns and its steps
+    are random; at rate 1 and with a fixed direction that one sees
+    more: `gaussian(mu).compose(steps)`.
 
     Args:
-        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the clipping norm.
-        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step.
+        noise_multiplier: `Float[Array, "..."]` in (0, inf):
+            noise standard deviation over the clipping norm.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]:
+            probability that a record takes part in a step.
         steps: `Float[Array, "..."]` in [0, inf).
         dim: `Float[Array, "..."]` in [1, inf): the dimension of the gradient.
 
-    Returns: the forward `Curve`; quote `symmetric()`, beside `jaxpriv.worst_case.subsampled_gaussian`.
-    Guarantee: none for differential privacy; `epsilon_bounds` and `delta_bounds` bracket this adversary's numbers.
+    Returns: the forward `Curve`; quote `symmetric()`,
+        beside `jaxpriv.worst_case.subsampled_gaussian`.
+    Guarantee: none for differential privacy; `epsilon_bounds` and `delta_bounds` bracket this
+        adversary's numbers.
     Raises: ValueError for values outside their range. Source: Kaissis et al. 2022
     (arXiv:2210.13028), Section 5; Kaissis et al. 2023 (NeurIPS 36), Lemma 9.
 
@@ -109,18 +125,20 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
 
 
 def gaussian_limit(mu, dim):
-    """The relaxed Gaussian curve for large dim: N(0, 1) against N(m, s^2), m = mu^2/sqrt(2 dim), s^2 = 1 + 2 mu^2/dim.
+    """The relaxed Gaussian curve for large dim: N(0, 1) against N(m, s^2), m = mu^2/sqrt(2 dim),
+    s^2 = 1 + 2 mu^2/dim.
 
-    An approximation, not a guarantee: compare with `gaussian(mu, dim)`, whose beta it meets to about 0.2/sqrt(dim).
-    Where the printed formula falls above the diagonal (one end) the diagonal is returned. For mu^2 << dim it is the
-    Gaussian curve of `gaussian_limit_mu`.
+    An approximation, not a guarantee: compare with `gaussian(mu, dim)`, whose beta it meets to
+    about 0.2/sqrt(dim). Where the printed formula falls above the diagonal (one end) the diagonal
+    is returned. For mu^2 << dim it is the Gaussian curve of `gaussian_limit_mu`.
 
     Args and errors: as `gaussian`. Source: Kaissis et al. 2022 (arXiv:2210.13028), Theorem 3, Eq.
     (35) (in (42)-(43) a spurious beta is printed);
     Kaissis et al. 2023 (NeurIPS 36), Theorem 3.
 
         >>> import jaxpriv
-        >>> exact, limit = jaxpriv.relaxed.gaussian(5.0, dim=1000), jaxpriv.relaxed.gaussian_limit(5.0, 1000)
+        >>> exact = jaxpriv.relaxed.gaussian(5.0, dim=1000)
+        >>> limit = jaxpriv.relaxed.gaussian_limit(5.0, 1000)
         >>> print(f"{exact(0.1):.4f} {limit(0.1):.4f}")
         0.7647 0.7596
     """

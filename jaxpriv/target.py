@@ -1,9 +1,10 @@
-"""Leakage of one fixed target: who tests whether it is in the data set, from a mean of records whose law is known.
+"""Leakage of one fixed target: who tests whether it is in the data set,
+from a mean of records whose law is known.
 
 Azize and Basu 2025 (AISTATS): as the number n of records and their dimension d grow together, the
-likelihood ratio of the best attack is normal,
-and one number decides how hard the game is, the leakage score m* of the target. Different targets leak differently from the
-same mechanism. A number from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`.
+likelihood ratio of the best attack is normal, and one number decides how hard the game is, the
+leakage score m* of the target. Different targets leak differently from the same mechanism. A number
+from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_case`.
 """
 
 import math
@@ -13,23 +14,30 @@ from jax.flatten_util import ravel_pytree
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, RATE, Domain, as_parameter
-from jaxpriv.tradeoff import Curve
+from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
-__all__ = ["empirical_mean", "estimator_score", "leakage_score", "misspecified", "noisy_mean", "subsampled_mean"]
+__all__ = ["empirical_mean", "estimator_score", "leakage_score", "misspecified", "noisy_mean",
+           "subsampled_mean"]
 
-ASSUMPTION = "The adversary knows the law of the records, the target and the released mean, but not the other records."
+ASSUMPTION = (
+    "The adversary knows the law of the records, the target and the released mean, "
+    "but not the other records."
+)
 
 
 def leakage_score(target, mean, covariance, n):
-    """m* = (z - mean)^T C^-1 (z - mean)/n: how far the target lies from the law of the records, in its own units.
+    """m* = (z - mean)^T C^-1 (z - mean)/n: how far the target lies from the law of the
+    records, in its own units.
 
     Args:
         target: `Float[Array, "... d"]`; mean: `Float[Array, "... d"]`.
-        covariance: `Float[Array, "... d d"]`, positive definite, or `Float[Array, "d"]`, the variances of independent columns.
+        covariance: `Float[Array, "... d d"]`, positive definite, or `Float[Array, "d"]`, the
+            variances of independent columns.
         n: `Float[Array, "..."]` in (0, inf): number of records.
 
-    Returns: `Float[Array, "..."]`; NaN for a matrix that is not positive definite. d/n on average over targets.
+    Returns: `Float[Array, "..."]`; NaN for a matrix that is not positive definite.
+        d/n on average over targets.
     Raises: ValueError for n outside its range. Source: Azize and Basu 2025 (AISTATS), Theorem 3.1.
 
         >>> import numpy as np
@@ -48,13 +56,15 @@ def leakage_score(target, mean, covariance, n):
 def estimator_score(loss, parameters, target, records):
     """The leakage score of a target in an estimator that minimises the mean loss over the records.
 
-    Such an estimate is a mean of influences V^-1 g up to smaller terms, g the gradient of the loss at one record and V the
-    mean Hessian, which the Mahalanobis distance does not see: m* = g(z)^T (mean of g g^T)^-1 g(z)/n.
+    Such an estimate is a mean of influences V^-1 g up to smaller terms, g the gradient of the loss
+    at one record and V the mean Hessian, which the Mahalanobis distance does not see:
+    m* = g(z)^T (mean of g g^T)^-1 g(z)/n.
 
     Args:
         loss: (parameters, record) -> scalar.
         parameters: any pytree, a minimiser for these records, or the true one.
-        target: one record; records: the same pytree with a leading axis of n > number of parameters.
+        target: one record; records: the same pytree with a leading axis of
+            n > number of parameters.
 
     Returns: a scalar. Raises: ValueError for fewer records than parameters.
     Source: Azize and Basu 2025 (AISTATS), Section 3 (Z-estimators); van der Vaart 1998, Theorem
@@ -78,18 +88,22 @@ def _gaussian(square):
     """G_mu with mu^2 = square, and a zero derivative instead of NaN at 0."""
     square = xp.asarray(square)
     some = square > 0
-    return Curve(NormalShift(xp.where(some, xp.sqrt(xp.where(some, square, 1.0)), xp.where(square == 0, 0.0, xp.nan))))
+    return Curve(NormalShift(xp.where(some, xp.sqrt(xp.where(some, square, 1.0)),
+                                      xp.where(square == 0, 0.0, xp.nan))))
 
 
 def empirical_mean(score):
-    """The exact mean of the records: power = Phi(Phi^-1(alpha) + m*^1/2), the Gaussian curve with mu = m*^1/2.
+    """The exact mean of the records: power = Phi(Phi^-1(alpha) + m*^1/2),
+    the Gaussian curve with mu = m*^1/2.
 
-    The mean hides its records without any noise, inherently, from an adversary who does not know the others.
+    The mean hides its records without any noise, inherently,
+    from an adversary who does not know the others.
 
     Args:
         score: `Float[Array, "..."]` in [0, inf): m*, from `leakage_score`.
 
-    Returns: a `Curve`, the same in both directions; `gdp_mu()` and `epsilon(delta)` are the inherent ones.
+    Returns: a `Curve`, the same in both directions;
+        `gdp_mu()` and `epsilon(delta)` are the inherent ones.
     Guarantee: the limit of large n and d; none for differential privacy.
     Raises: ValueError for a score outside its range. Source: Azize and Basu 2025 (AISTATS), Theorem
     3.1, Eqs. (3)-(4).
@@ -101,7 +115,8 @@ def empirical_mean(score):
 
 
 def noisy_mean(target, mean, covariance, n, noise_std):
-    """The mean of the records with normal noise: `empirical_mean` of the score with n noise_std^2 added to the variances.
+    """The mean of the records with normal noise: `empirical_mean` of the score with n noise_std^2
+    added to the variances.
 
     Args:
         target, mean, covariance, n: as in `leakage_score`.
@@ -115,17 +130,21 @@ def noisy_mean(target, mean, covariance, n, noise_std):
         >>> print(f"{noisy_mean(z, p, p * (1 - p), n=100, noise_std=0.05).gdp_mu():.4f}")
         1.5811
     """
-    variance = as_parameter("n", n, POSITIVE) * as_parameter("noise_std", noise_std, NONNEGATIVE) ** 2
+    variance = (
+        as_parameter("n", n, POSITIVE) * as_parameter("noise_std", noise_std, NONNEGATIVE) ** 2
+    )
     covariance = xp.asarray(covariance)
     added = variance if covariance.ndim == 1 else variance * xp.eye(covariance.shape[-1])
     return _gaussian(leakage_score(target, mean, covariance + added, n))
 
 
 def subsampled_mean(score, rate):
-    """The mean of a random part of the records: power = (1-rate) alpha + rate Phi(Phi^-1(alpha) + (m*/rate)^1/2).
+    """The mean of a random part of the records: power = (1-rate) alpha + rate
+    Phi(Phi^-1(alpha) + (m*/rate)^1/2).
 
-    With probability 1 - rate the target is not even among them, so no advantage exceeds rate. (The paper's Theorem 4.2,
-    a Gaussian curve with mu^2 = rate m*, treats the coordinates as if each were sampled on its own: a slip.)
+    With probability 1 - rate the target is not even among them, so no advantage exceeds rate. (The
+    paper's Theorem 4.2, a Gaussian curve with mu^2 = rate m*, treats the coordinates as if each
+    were sampled on its own: a slip.)
 
     Args:
         score: `Float[Array, "..."]` in [0, inf): m* in the whole data set.
@@ -143,13 +162,17 @@ def subsampled_mean(score, rate):
 
 
 def misspecified(score_target, score_inner):
-    """An adversary whose test is made for another record: the Gaussian curve with mu = |m_scal|/m_targ^1/2.
+    """An adversary whose test is made for another record: the Gaussian curve with
+    mu = |m_scal|/m_targ^1/2.
 
-    At most `empirical_mean` of the true target's score (Cauchy-Schwarz). (The paper's appendix prints m*^1/2 below the line.)
+    At most `empirical_mean` of the true target's score (Cauchy-Schwarz). (The paper's appendix
+    prints m*^1/2 below the line.)
 
     Args:
-        score_target: `Float[Array, "..."]` in (0, inf): m_targ, the leakage score of the record that the test is made for.
-        score_inner: `Float[Array, "..."]`, any real number: m_scal = (z_targ - mean)^T C^-1 (z - mean)/n, z the true target.
+        score_target: `Float[Array, "..."]` in (0, inf): m_targ, the leakage score of the record
+            that the test is made for.
+        score_inner: `Float[Array, "..."]`, any real number: m_scal = (z_targ - mean)^T C^-1
+            (z - mean)/n, z the true target.
 
     Returns, guarantee, errors: as `empirical_mean`. Source: Azize and Basu 2025 (AISTATS), Theorem
     4.3.
@@ -158,5 +181,6 @@ def misspecified(score_target, score_inner):
         1.50 2.00
     """
     score = as_parameter("score_target", score_target, POSITIVE)
-    inner = as_parameter("score_inner", score_inner, Domain(-math.inf, math.inf, "(-inf, inf)", open_low=True, open_high=True))
+    inner = as_parameter("score_inner", score_inner,
+                         Domain(-math.inf, math.inf, "(-inf, inf)", open_low=True, open_high=True))
     return _gaussian(inner * inner / score)

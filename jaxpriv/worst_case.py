@@ -1,21 +1,40 @@
-"""The full (Neyman-Pearson optimal) adversary: knows everything but whether the record took part."""
+"""The full (Neyman-Pearson optimal) adversary:
+knows everything but whether the record took part.
+"""
 
+import numpy as np
 
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, UNIT, as_parameter
+from jaxpriv._checks import (
+    NONNEGATIVE,
+    POSITIVE,
+    RATE,
+    UNIT,
+    as_parameter,
+    check_number,
+    check_whole,
+    is_traced,
+)
 from jaxpriv._derived import combined_signal, derived, number, reciprocal
-from jaxpriv.tradeoff import Curve
+from jaxpriv.curve import Curve
+from jaxpriv.mixing import as_weights
 from jaxpriv.tradeoff.discrete import BlackBox
+from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.shifts import Components, Owned
 
-ASSUMPTION = "The adversary knows every other record, the query and the noise, and tests the exact likelihoods."
+ASSUMPTION = (
+    "The adversary knows every other record, the query and the noise, "
+    "and tests the exact likelihoods."
+)
 
 
 def gaussian(mu):
     """Gaussian noise: G_mu(alpha) = Phi(Phi^-1(1-alpha) - mu), whatever the query's dimension.
 
     Args:
-        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n) times that for n releases.
+        mu: `Float[Array, "..."]` in [0, inf): L2 sensitivity over noise standard deviation, sqrt(n)
+            times that for n releases.
 
     Returns: a `Curve`, the same in both directions.
     Raises: ValueError if mu is outside its range. Source: Dong, Roth, Su 2022, Theorem 2.7; Kaissis
@@ -29,7 +48,8 @@ def gaussian(mu):
 
 
 def laplace(ratio):
-    """Laplace noise: pure eps-DP with eps = ratio, and the smaller profile delta(eps) = 1 - exp((eps - ratio)/2) below.
+    """Laplace noise: pure eps-DP with eps = ratio, and the smaller profile
+    delta(eps) = 1 - exp((eps - ratio)/2) below.
 
     Args:
         ratio: `Float[Array, "..."]` in [0, inf): L1 sensitivity over noise scale b.
@@ -45,7 +65,8 @@ def laplace(ratio):
 
 
 def randomized_response(epsilon):
-    """Randomised response, the pure epsilon-DP mechanism: the truth with probability e^epsilon/(1 + e^epsilon), else the lie.
+    """Randomised response, the pure epsilon-DP mechanism: the truth with probability
+    e^epsilon/(1 + e^epsilon), else the lie.
 
     Every epsilon-DP mechanism is at least as private, also in composition.
 
@@ -53,7 +74,8 @@ def randomized_response(epsilon):
         epsilon: `Float[Array, "..."]` in [0, inf).
 
     Returns: a `Curve`, the same in both directions.
-    Raises: ValueError if epsilon is outside its range. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    Raises: ValueError if epsilon is outside its range.
+        Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.randomized_response(1.0).advantage():.4f}")
@@ -63,7 +85,8 @@ def randomized_response(epsilon):
 
 
 def approximate_dp(epsilon, delta):
-    """A mechanism of which only (epsilon, delta)-DP is known: the worst one there is, a black box to compose with others.
+    """A mechanism of which only (epsilon, delta)-DP is known:
+    the worst one there is, a black box to compose with others.
 
     With probability delta it tells everything, else it is randomised response.
 
@@ -71,35 +94,49 @@ def approximate_dp(epsilon, delta):
         epsilon: `Float[Array, "..."]` in [0, inf).
         delta: `Float[Array, "..."]` in [0, 1].
 
-    Returns: the `Curve` f(alpha) = max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)), the same both ways.
-    Raises: ValueError for values outside their range. Source: Wasserman and Zhou 2010; Kairouz, Oh, Viswanath 2015.
+    Returns: the `Curve` f(alpha) = max(0, 1 - delta - e^epsilon alpha, e^-epsilon
+        (1 - delta - alpha)), the same both ways.
+    Raises: ValueError for values outside their range. Source: Wasserman and Zhou 2010;
+        Kairouz, Oh, Viswanath 2015.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.approximate_dp(0.1, 1e-6).compose(10).delta(1.0):.3g}")
         1e-05
     """
-    return Curve(BlackBox(as_parameter("epsilon", epsilon, NONNEGATIVE), as_parameter("delta", delta, UNIT)))
+    return Curve(
+        BlackBox(as_parameter("epsilon", epsilon, NONNEGATIVE), as_parameter("delta", delta, UNIT))
+    )
 
 
-def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="add_remove", sampling="poisson"):
+def subsampled_gaussian(
+    noise_multiplier, sampling_rate, steps, *, adjacency="add_remove", sampling="poisson"
+):
     """DP-SGD: `steps` Gaussian steps, each on a sample of the records.
 
     Args:
-        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the clipping norm.
-        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a step; for samples of fixed
-            size that size over the number of records (the smaller number, if they differ).
-        steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Estimates follow a fractional number
-            continuously, bounds hold for both whole numbers next to it (at rate 1 for the number itself).
+        noise_multiplier: `Float[Array, "..."]` in (0, inf):
+            noise standard deviation over the clipping norm.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part in a
+            step; for samples of fixed size that size over the number of records (the smaller
+            number, if they differ).
+        steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Estimates follow a
+            fractional number continuously, bounds hold for both whole numbers next to it (at rate 1
+            for the number itself).
         adjacency: "add_remove" one record, or "replace_one".
-        sampling: "poisson", each record on its own; or "fixed_size", without replacement, anew in each step.
+        sampling: "poisson", each record on its own;
+            or "fixed_size", without replacement, anew in each step.
 
-    Returns: add/remove: the forward `Curve` (remove one record, the larger profile at epsilon >= 0); `reversed()` adds one,
-        `symmetric()` covers both. Replace-one: the curve of both orders, its own reverse.
-    Guarantee: `epsilon_bounds` and `delta_bounds` are certified, see `jaxpriv.compose`, for pairs that dominate: exactly
-        for add/remove by Poisson. Else a record moves a sum by two clipping norms, for another one has its place; the pairs
-        are bounds (attained by a single step of fixed size, replace-one), composed step by step on a lattice if replace-one.
-    Raises: ValueError for values outside their range, and for shuffled batches, of which no such bound is known.
-    Source: Abadi et al. 2016; Zhu, Dong and Wang 2022; for samples of fixed size, `Curve.subsample`.
+    Returns: add/remove: the forward `Curve` (remove one record, the larger profile at
+        epsilon >= 0); `reversed()` adds one, `symmetric()` covers both. Replace-one: the curve of
+        both orders, its own reverse.
+    Guarantee: `epsilon_bounds` and `delta_bounds` are certified, see `jaxpriv.compose`, for pairs
+        that dominate: exactly for add/remove by Poisson. Else a record moves a sum by two clipping
+        norms, for another one has its place; the pairs are bounds (attained by a single step of
+        fixed size, replace-one), composed step by step on a lattice if replace-one.
+    Raises: ValueError for values outside their range, and for shuffled batches,
+        of which no such bound is known.
+    Source: Abadi et al. 2016; Zhu, Dong and Wang 2022;
+        for samples of fixed size, `Curve.subsample`.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).epsilon(1e-5):.3f}")
@@ -107,8 +144,14 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="ad
     """
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
     if sampling not in ("poisson", "fixed_size"):
-        why = "; batches of a shuffled data set have no known bound, and Poisson's does not hold for them (Chua et al. 2024)"
-        raise ValueError(f"sampling = {sampling!r}; accepted: 'poisson', 'fixed_size'{why if sampling == 'shuffle' else ''}")
+        why = (
+            "; batches of a shuffled data set have no known bound, and Poisson's does not hold "
+            "for them (Chua et al. 2024)"
+        )
+        raise ValueError(
+            f"sampling = {sampling!r}; accepted: 'poisson', "
+            f"'fixed_size'{why if sampling == 'shuffle' else ''}"
+        )
     norms = 1 if (adjacency, sampling) == ("add_remove", "poisson") else 2
     pair = NormalShift(derived(reciprocal if norms == 1 else _both_norms, noise_multiplier))
     return Curve(pair).subsample(sampling_rate, adjacency).compose(steps)
@@ -116,6 +159,92 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, *, adjacency="ad
 
 def _both_norms(noise_multiplier):
     return 2 / noise_multiplier
+
+
+def gaussian_mixture(shifts, weights):
+    """One step whose sum the record moves by a random amount: sum_k w_k N(s_k, 1) against N(0, 1).
+
+    In units of the noise. Poisson sub-sampling is shifts (0, 1/noise multiplier) and weights
+    (1 - rate, rate). A step that moves a sum of vectors by random vectors of norms s_k, whatever
+    their directions, is covered: this pair dominates (docs/certified.md).
+
+    Args:
+        shifts: `Float[Array, "... components"]` in [0, inf), sensitivities over the noise's
+            standard deviation. Negative ones are refused: the likelihood ratio would not grow.
+        weights: `Float[Array, "... components"]` >= 0 with as many components, their probabilities;
+            they sum to 1 (to 1e-6) along the last axis, and are divided by their sum.
+
+    Returns: the `Curve` of a record that is there against one that is not (remove); `reversed()`
+        adds one, `symmetric()` covers both. `compose(n)` and `jaxpriv.compose` take it to many
+        steps by its privacy-loss transform, at a cost that does not depend on n.
+    Guarantee: all bounds, see docs/certified.md.
+    Raises: ValueError for values outside their range, weights that do not sum to 1, and arguments
+        with different numbers of components.
+    Source: Choquette-Choo, Ganesh, Steinke, Thakurta 2024 (arXiv:2310.15526), the mixture of
+        Gaussians mechanism.
+
+        >>> import jaxpriv
+        >>> step = jaxpriv.worst_case.gaussian_mixture([0.0, 1.0, 2.0], [0.9, 0.08, 0.02])
+        >>> print(f"{step.compose(100).symmetric().epsilon(1e-5):.3f}")
+        13.160
+    """
+    if not is_traced(shifts):
+        check_number("shifts", shifts, NONNEGATIVE)
+    shifts, weights = as_parameter("shifts", shifts, NONNEGATIVE), as_weights(weights)
+    sizes = [np.shape(value) for value in (shifts, weights)]
+    counts = [size[-1] if size else 0 for size in sizes]
+    if counts[0] != counts[1] or not counts[0]:
+        raise ValueError(
+            f"shifts has {counts[0]} components along its last axis, weights {counts[1]}; "
+            "they must agree"
+        )
+    try:
+        np.broadcast_shapes(*sizes)
+    except ValueError:
+        raise ValueError(
+            f"shifts has shape {sizes[0]}, weights {sizes[1]}; they must agree"
+        ) from None
+    each = (tuple(value[..., k] for k in range(counts[0])) for value in (shifts, weights))
+    return Curve(GaussianMixture(Components(*each)))
+
+
+def user_level(noise_multiplier, sampling_rate, steps, records_per_user):
+    """DP-SGD that protects a whole user: all of somebody's records are added or removed at once.
+
+    Each record takes part in a step on its own, so that Bin(K, sampling_rate) of a user's K do, and
+    they move the sum of clipped gradients by as many clipping norms at most:
+    sum_k Bin(K, q)(k) N(k/noise multiplier, 1) against N(0, 1), in every step.
+
+    Args:
+        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
+            clipping norm of one record.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record takes part.
+        steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Bounds of a
+            fractional number hold for both whole numbers next to it.
+        records_per_user: K in 1, 2, ... 100, the largest number of records of one user. Users with
+            fewer are covered.
+
+    Returns: the forward `Curve` (remove a user); `reversed()` adds one, `symmetric()` covers both.
+    Guarantee: all bounds are certified; the pair dominates every step, whatever the directions of
+        the records' gradients, and is attained by equal ones. It holds for add/remove adjacency of
+        whole users and Poisson sampling of records, each clipped on its own, with the results of
+        all steps known to the adversary, who may have chosen each step by those before.
+    Raises: ValueError for values outside their range,
+        and for a number of records that is not whole.
+    Source: Ganesh 2024 (arXiv:2401.10294) for groups under Poisson sampling; Charles et al. 2024
+        (arXiv:2407.07737), DP-SGD with example-level sampling. Proof: docs/certified.md.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.worst_case.user_level(2.0, 0.01, 1000, records_per_user=4)
+        >>> print(f"{curve.symmetric().epsilon(1e-5):.3f}")
+        2.893
+    """
+    check_whole("records_per_user", records_per_user, most=100)
+    if records_per_user == 1:
+        return subsampled_gaussian(noise_multiplier, sampling_rate, steps)
+    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
+    rate = as_parameter("sampling_rate", sampling_rate, RATE)
+    return Curve(GaussianMixture(Owned(mu, rate, int(records_per_user)))).compose(steps)
 
 
 def gaussian_releases(sensitivities, noise_stds):
@@ -137,12 +266,13 @@ def gaussian_releases(sensitivities, noise_stds):
 def signal(sensitivities, noise_stds, averaging="optimal"):
     """mu of several Gaussian releases to an adversary who adds them up.
 
-    "optimal" weights release i by sensitivity_i/noise_std_i^2, mu^2 = sum (sensitivity/noise_std)^2; "mean" is the plain
-    average of Kaissis et al. 2022, Theorem 2 and Kaissis et al. 2023, Lemma 8, mu^2 = (sum
-    sensitivity)^2/sum noise_std^2, never larger
-    (Cauchy-Schwarz) and equal for equal releases.
+    "optimal" weights release i by sensitivity_i/noise_std_i^2,
+    mu^2 = sum (sensitivity/noise_std)^2; "mean" is the plain average of Kaissis et al. 2022,
+    Theorem 2 and Kaissis et al. 2023, Lemma 8, mu^2 = (sum sensitivity)^2/sum noise_std^2,
+    never larger (Cauchy-Schwarz) and equal for equal releases.
 
-        >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} {signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")
+        >>> print(f"{signal([1.0, 1.0], [1.0, 2.0]):.4f} "
+        ...       f"{signal([1.0, 1.0], [1.0, 2.0], averaging='mean'):.4f}")
         1.1180 0.8944
     """
     found = combined_signal(sensitivities, noise_stds, averaging)

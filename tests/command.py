@@ -12,4 +12,6 @@ def command(*arguments):
 
 
 def run(environment, *arguments):
-    return subprocess.run(command(*arguments), capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+    )

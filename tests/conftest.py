@@ -1,4 +1,6 @@
-"""Test settings: float64 everywhere (float32 tests pass float32 arrays), and hypothesis without randomness."""
+"""Test settings: float64 everywhere (float32 tests pass float32 arrays),
+and hypothesis without randomness.
+"""
 
 import os
 import secrets
@@ -8,7 +10,7 @@ import jax
 import pytest
 
 from tests.command import ROOT
-from tests.compiling import compile_fast
+from tests.compiling import compile_fast, optimize
 
 compile_fast()
 jax.config.update("jax_enable_x64", True)
@@ -24,24 +26,39 @@ def pytest_report_header():
     return f"ADVERSARY_SEED={os.environ['ADVERSARY_SEED']} (tests/adversary)"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """As users compile: tests of what the optimizer may change, and those that run for long."""
+    optimize(any(item.get_closest_marker(name) for name in ("optimized", "slow", "long")))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _share_programs(tmp_path_factory, worker_id):
-    """What took long to compile in one test process is read by the others; .ci/run names one folder for all its runs."""
+    """What took long to compile in one test process is read by the others;
+    .ci/run names one folder for all its runs.
+    """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         base = tmp_path_factory.getbasetemp()
-        jax.config.update("jax_compilation_cache_dir", str((base if worker_id == "master" else base.parent) / "xla"))
+        jax.config.update(
+            "jax_compilation_cache_dir",
+            str((base if worker_id == "master" else base.parent) / "xla"),
+        )
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
-    """Thousands of compiled programs otherwise stay in the memory of a test process: 3 GB at the end."""
+    """Thousands of compiled programs otherwise stay in the memory of a test
+    process: 3 GB at the end.
+    """
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """For commands: one cache of compiled programs for all processes of a file, and a terminal wide enough."""
+    """For commands: one cache of compiled programs for all processes of a file,
+    and a terminal wide enough.
+    """
     cache = tmp_path_factory.mktemp("cache")
     return {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100", "PYTHONPATH": str(ROOT)}

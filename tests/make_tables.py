@@ -1,10 +1,13 @@
-"""Rebuild tests/data/ncx2_extreme.json: `python -m tests.make_tables` (half an hour; the tests only read the file).
+"""Rebuild tests/data/ncx2_extreme.json: `python -m tests.make_tables` (half an hour;
+the tests only read the file).
 
-Every entry has exact float64 inputs and 20-digit decimal strings from the Poisson mixture of tests/oracles.py: three
-logarithms, their gradients in (x, df, nc), and for the moderate points their Hessians. With f_d the density,
+Every entry has exact float64 inputs and 20-digit decimal strings from the Poisson mixture of
+tests/oracles.py: three logarithms, their gradients in (x, df, nc), and for the moderate points
+their Hessians. With f_d the density,
     d sf/dx = -f_d      d sf/dnc = f_{d+2}      df/dnc = (f_{d+2} - f_d)/2
     df/dx = ((d/2 - 1)/x - 1/2) f_d + nc/(2x) f_{d+2}
-are exact; df is differentiated by central differences at a relative step of 1e-18, whose error is below 1e-24.
+are exact; df is differentiated by central differences at a relative step of 1e-18,
+whose error is below 1e-24.
 """
 
 import json
@@ -29,7 +32,9 @@ def place(df, nc, log_tail, upper):
     inside, outside = 0.0, -600.0 if upper else 600.0
     for _ in range(80):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if chernoff(math.exp(middle), df, nc) > log_tail else (inside, middle)
+        inside, outside = (
+            (middle, outside) if chernoff(math.exp(middle), df, nc) > log_tail else (inside, middle)
+        )
     z = math.exp(inside)
     x = df / z + nc / z / z
     return x if 1e-300 < x < 1e300 and abs(chernoff(z, df, nc) / log_tail - 1) < 0.01 else None
@@ -69,16 +74,22 @@ def differentiate(x, df, nc, hessian):
         next_slope = slope(df + 2, next_pdf[0], twice)
         bend = (1 - df / 2) / x**2 * pdf[0] + ((df / 2 - 1) / x - mpf(1) / 2) * slopes[0]
         bend += nc / (2 * x) * (next_slope - next_pdf[0] / x)
-        (pdf_d, pdf_dd), (next_d, _), (slope_d, _) = by_degrees(pdf), by_degrees(next_pdf), by_degrees(slopes)
+        (pdf_d, pdf_dd), (next_d, _), (slope_d, _) = (
+            by_degrees(pdf),
+            by_degrees(next_pdf),
+            by_degrees(slopes),
+        )
         center = here[0][0]
         smaller, sign = ("cdf", -1) if center.cdf < center.sf else ("sf", 1)
         sf_d, sf_dd = (sign * v for v in by_degrees([getattr(tails, smaller) for tails in here[0]]))
         of_sf = (-pdf[0], sf_d, next_pdf[0])
-        of_sf_twice = (-slopes[0], -pdf_d, (pdf[0] - next_pdf[0]) / 2, sf_dd, next_d, (twice - next_pdf[0]) / 2)
+        of_sf_twice = (-slopes[0], -pdf_d, (pdf[0] - next_pdf[0]) / 2, sf_dd, next_d,
+                       (twice - next_pdf[0]) / 2)
         of_pdf = (slopes[0], pdf_d, (next_pdf[0] - pdf[0]) / 2)
         of_pdf_twice = (bend, slope_d, (next_slope - slopes[0]) / 2)
         of_pdf_twice += (pdf_dd, (next_d - pdf_d) / 2, (twice - 2 * next_pdf[0] + pdf[0]) / 4)
-        parts = (("pdf", of_pdf, of_pdf_twice, 1), ("cdf", of_sf, of_sf_twice, -1), ("sf", of_sf, of_sf_twice, 1))
+        parts = (("pdf", of_pdf, of_pdf_twice, 1), ("cdf", of_sf, of_sf_twice, -1),
+                 ("sf", of_sf, of_sf_twice, 1))
         result = {}
         for name, first, second, sign in parts:
             whole = sign * getattr(center, name)
@@ -87,7 +98,10 @@ def differentiate(x, df, nc, hessian):
             result["dlog" + name] = [nstr(v, 20) for v in gradient]
             if hessian:
                 pairs = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
-                curvature = [v / whole - gradient[i] * gradient[j] for v, (i, j) in zip(second, pairs, strict=True)]
+                curvature = [
+                    v / whole - gradient[i] * gradient[j]
+                    for v, (i, j) in zip(second, pairs, strict=True)
+                ]
                 result["hlog" + name] = [nstr(v, 20) for v in curvature]
         return result
 
@@ -101,9 +115,12 @@ def main():
                 continue
             hessian = df <= 1e4 and nc <= 1e4
             rows = positions(df, nc, nc >= 1e6)
-            entries += [{"x": x, "df": df, "nc": nc} | differentiate(x, df, nc, hessian) for x in rows]
+            entries += [
+                {"x": x, "df": df, "nc": nc} | differentiate(x, df, nc, hessian) for x in rows
+            ]
             print(df, nc, len(entries), flush=True)
-    meta = {"made by": "python -m tests.make_tables", "gradient": "x df nc", "hessian": "xx xd xl dd dl ll (l is nc)"}
+    meta = {"made by": "python -m tests.make_tables", "gradient": "x df nc",
+            "hessian": "xx xd xl dd dl ll (l is nc)"}
     lines = ",\n".join(json.dumps(entry) for entry in entries)
     PATH.write_text(f'{{"meta": {json.dumps(meta)},\n"entries": [\n{lines}\n]}}\n')
 

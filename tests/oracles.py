@@ -1,9 +1,12 @@
-"""Slow, independent reference values: 50-digit closed forms, and a Poisson mixture for the noncentral chi-square law.
+"""Slow, independent reference values: 50-digit closed forms, and a Poisson mixture for the
+noncentral chi-square law.
 
-Every law is a function of (x, *shapes) that returns (pdf, cdf, sf) as mpmath numbers. mpmath's exponents are unbounded,
-so nothing underflows; the smaller tail is always computed on its own and the larger one is its complement.
+Every law is a function of (x, *shapes) that returns (pdf, cdf, sf) as mpmath numbers. mpmath's
+exponents are unbounded, so nothing underflows; the smaller tail is always computed on its own and
+the larger one is its complement.
 
-From `hypotheses` on, trade-off curves from their definitions in SciPy's float64: integrals, grids of thresholds, hulls.
+From `hypotheses` on, trade-off curves from their definitions in SciPy's float64:
+integrals, grids of thresholds, hulls.
 """
 
 import math
@@ -30,7 +33,9 @@ def norm(x):
     """Standard normal law."""
     x = mpf(x)
     root = mp.sqrt(2)
-    return Tails(mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi), mp.erfc(-x / root) / 2, mp.erfc(x / root) / 2)
+    return Tails(
+        mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi), mp.erfc(-x / root) / 2, mp.erfc(x / root) / 2
+    )
 
 
 def laplace(x):
@@ -49,7 +54,9 @@ def expon(x):
 
 
 def foldnorm(x, c):
-    """|c + Y| for a standard normal Y; the difference in the cdf gets the digits it is about to lose."""
+    """|c + Y| for a standard normal Y; the difference in the cdf gets the digits
+    it is about to lose.
+    """
     x, c = mpf(x), mpf(c)
     if x < 0:
         return Tails(mpf(0), mpf(0), mpf(1))
@@ -90,7 +97,9 @@ def gamma_lower(a, y):
 
 
 def gamma_upper(a, y):
-    """P(Gamma(a) > y): Legendre's continued fraction by Lentz's recurrence, or the complement where it is not small."""
+    """P(Gamma(a) > y): Legendre's continued fraction by Lentz's recurrence,
+    or the complement where it is not small.
+    """
     if y < a + 1:
         return 1 - gamma_lower(a, y)
     b = y + 1 - a
@@ -113,10 +122,12 @@ def chi2(x, df):
 
 
 def ncx2(x, df, nc):
-    """Noncentral chi-square law: sum over j of Poisson(j; nc/2) times the central law with df + 2j degrees.
+    """Noncentral chi-square law: sum over j of Poisson(j; nc/2)
+    times the central law with df + 2j degrees.
 
-    Up the terms for the upper tail (Q grows with j), down them for the lower tail (P grows as j falls), so that every
-    recurrence adds positive numbers. The weights peak at the Poisson rate tilted to x, nc/(2z) with z the saddle point.
+    Up the terms for the upper tail (Q grows with j), down them for the lower tail
+    (P grows as j falls), so that every recurrence adds positive numbers. The weights peak at the
+    Poisson rate tilted to x, nc/(2z) with z the saddle point.
     """
     x, df, nc = mpf(x), mpf(df), mpf(nc)
     if x < 0:
@@ -126,7 +137,8 @@ def ncx2(x, df, nc):
         return Tails(mp.inf if df < 2 else mp.exp(-rate) / 2 if df == 2 else mpf(0), mpf(0), mpf(1))
     z = (df + mp.sqrt(df * df + 4 * nc * x)) / (2 * x)
     peak = rate / z
-    reach = math.sqrt(2 * math.log(10) * (mp.dps + 5) * peak) + 1.6 * mp.dps + 10  # drops less than 10^-dps
+    # drops less than 10^-dps
+    reach = math.sqrt(2 * math.log(10) * (mp.dps + 5) * peak) + 1.6 * mp.dps + 10
     low = max(0, int(mp.floor(peak - reach)))
     high = int(mp.ceil(peak + reach)) if nc > 0 else 0
     upper = x > df + nc
@@ -157,7 +169,9 @@ Hypotheses = namedtuple("Hypotheses", "null alternative low high")
 
 
 def hypotheses(name, *parameters):
-    """SciPy's laws (pdf, cdf, sf, isf) of a test statistic without and with the record, and the ends of its bulk."""
+    """SciPy's laws (pdf, cdf, sf, isf) of a test statistic without and with the record,
+    and the ends of its bulk.
+    """
     first = parameters[0]
     if name == "gaussian":
         return Hypotheses(scipy.stats.norm(), scipy.stats.norm(first), -12.0, 12.0 + first)
@@ -170,8 +184,11 @@ def hypotheses(name, *parameters):
         high = scipy.stats.ncx2.isf(1e-16, dim, nc)
         return Hypotheses(scipy.stats.chi2(dim), scipy.stats.ncx2(dim, nc), 0.0, high)
     if name == "gaussian_limit":
-        shift, std = first**2 / (2 * parameters[1]) ** 0.5, (1 + 2 * first**2 / parameters[1]) ** 0.5
-        return Hypotheses(scipy.stats.norm(), scipy.stats.norm(shift, std), -12.0 * std, 12 * std + shift)
+        shift = first**2 / (2 * parameters[1]) ** 0.5
+        std = (1 + 2 * first**2 / parameters[1]) ** 0.5
+        return Hypotheses(
+            scipy.stats.norm(), scipy.stats.norm(shift, std), -12.0 * std, 12 * std + shift
+        )
     raise ValueError(name)
 
 
@@ -195,14 +212,18 @@ def blend(pair, rate):
     """The pair whose alternative is (1 - rate) null + rate alternative."""
 
     def mixed(name):
-        return lambda x: (1 - rate) * getattr(pair.null, name)(x) + rate * getattr(pair.alternative, name)(x)
+        return lambda x: (
+            (1 - rate) * getattr(pair.null, name)(x) + rate * getattr(pair.alternative, name)(x)
+        )
 
     law = namedtuple("Blend", "pdf cdf sf")(*map(mixed, ("pdf", "cdf", "sf")))
     return pair._replace(alternative=law)
 
 
 def integrate(function, low, high, breaks=(), panels=400):
-    """Gauss-Legendre on equal panels between sorted break points, graded to the ends for densities with a pole there."""
+    """Gauss-Legendre on equal panels between sorted break points,
+    graded to the ends for densities with a pole there.
+    """
     ends = np.unique(np.clip([low, high, *breaks], low, high))
     u, w = np.polynomial.legendre.leggauss(20)
     total = 0.0
@@ -216,7 +237,9 @@ def integrate(function, low, high, breaks=(), panels=400):
 
 
 def profile(pair, eps, breaks=()):
-    """(forward, reverse) delta at eps as the integrals of (q - e^eps p)+ and (p - e^eps q)+, cut at their sign changes."""
+    """(forward, reverse) delta at eps as the integrals of (q - e^eps p)+ and (p - e^eps q)+,
+    cut at their sign changes.
+    """
     p, q = pair.null.pdf, pair.alternative.pdf
     found = []
     for sign, start, stop in ((1, p, q), (-1, q, p)):
@@ -225,7 +248,9 @@ def profile(pair, eps, breaks=()):
         at = np.nonzero(np.sign(gap[1:]) != np.sign(gap[:-1]))[0]
 
         def root(i, x=x, start=start, stop=stop):
-            return scipy.optimize.brentq(lambda t: stop(t) - np.exp(eps) * start(t), x[i], x[i + 1], xtol=1e-15)
+            return scipy.optimize.brentq(
+                lambda t: stop(t) - np.exp(eps) * start(t), x[i], x[i + 1], xtol=1e-15
+            )
 
         cuts = [root(i) for i in at if gap[i] * gap[i + 1] < 0]
 
@@ -237,7 +262,9 @@ def profile(pair, eps, breaks=()):
 
 
 def thresholds(pair, count=50001):
-    """(alpha, beta) of rejecting beyond a threshold, for thresholds that follow both laws' mass; the ends included."""
+    """(alpha, beta) of rejecting beyond a threshold, for thresholds that follow both laws' mass;
+    the ends included.
+    """
     grid = np.linspace(pair.low, pair.high, 4 * count)
     mass = pair.null.cdf(grid) + pair.alternative.cdf(grid) + 0.05 * np.linspace(0, 1, grid.size)
     t = np.interp(np.linspace(mass[0], mass[-1], count), mass, grid)
@@ -280,6 +307,8 @@ def supported(eps, delta, alpha):
 
 
 def largest_mu(alpha, beta):
-    """The smallest mu of a Gaussian curve below the points and their mirror images; ends that rounding blurs left out."""
+    """The smallest mu of a Gaussian curve below the points and their mirror images; ends that
+    rounding blurs left out.
+    """
     inside = (np.minimum(alpha, beta) > 1e-8) & (np.maximum(alpha, beta) < 1 - 1e-8)
     return np.max(scipy.stats.norm.isf(alpha[inside]) - scipy.stats.norm.ppf(beta[inside]))

@@ -5,7 +5,9 @@ import pytest
 
 
 def check_is_red(monkeypatch, where, attribute, wrong, check):
-    """`check` raises AssertionError with `wrong` in the place of `where.attribute`; compiled programs are forgotten."""
+    """`check` raises AssertionError with `wrong` in the place of `where.attribute`;
+    compiled programs are forgotten.
+    """
     monkeypatch.setattr(where, attribute, wrong)
     jax.clear_caches()
     try:

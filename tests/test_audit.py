@@ -46,11 +46,18 @@ def test_prints_writes_draws_and_judges(environment, tmp_path):
 @pytest.mark.slow
 def test_claim_of_a_file(environment, tmp_path):
     path = write(tmp_path / "scores.csv", *gaussian_scores(0.5, 4000))
-    done = run(environment, "audit", path, "--claim", ROOT / "examples" / "diabetes_means.toml", "--json")
-    assert done.returncode == 3, done.stderr  # the attack is stronger than the relaxed adversaries, not than the worst case
+    done = run(
+        environment, "audit", path, "--claim", ROOT / "examples" / "diabetes_means.toml", "--json"
+    )
+    # the attack is stronger than the relaxed adversaries, not than the worst case
+    assert done.returncode == 3, done.stderr
     claims = json.loads(done.stdout)["claims"]
     assert [claim["violated"] for claim in claims] == [False, True, True]
-    assert [claim["claim"] for claim in claims] == ["claimed, worst case", "claimed, relaxed, dim 1", "claimed, relaxed, dim 10"]
+    assert [claim["claim"] for claim in claims] == [
+        "claimed, worst case",
+        "claimed, relaxed, dim 1",
+        "claimed, relaxed, dim 10",
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
@@ -61,10 +68,13 @@ def test_files_are_read_back(tmp_path, suffix):
     np.testing.assert_array_equal(got[1], member)
 
 
-@pytest.mark.parametrize("text", [
-    "\ufeffscore,member\n1.5,1\n-2,0\n", "score;member\n1.5;1\n-2;0\n", "Score, Member \r\n1.5, 1\r\n-2, 0\r\n",
-    "SCORE\tMEMBER\n1.5\tTrue\n-2\tFalse\n", "\n\nid;member;score\na,b;1;1.5\n\n;0;-2\n\n",
-    "\ufeff\"score\";\"member\"\n\"1.5\";\"true\"\n-2;false\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["\ufeffscore,member\n1.5,1\n-2,0\n", "score;member\n1.5;1\n-2;0\n",
+     "Score, Member \r\n1.5, 1\r\n-2, 0\r\n", "SCORE\tMEMBER\n1.5\tTrue\n-2\tFalse\n",
+     "\n\nid;member;score\na,b;1;1.5\n\n;0;-2\n\n",
+     "\ufeff\"score\";\"member\"\n\"1.5\";\"true\"\n-2;false\n"],
+)
 def test_csv_as_spreadsheets_write_it(tmp_path, text):
     """Byte order mark, semicolons, tabs, capitals, spaces, quotes, other columns, empty lines."""
     (tmp_path / "scores.CSV").write_bytes(text.encode())
@@ -74,7 +84,9 @@ def test_csv_as_spreadsheets_write_it(tmp_path, text):
 
 
 def test_an_audit_prints_as_a_table():
-    """Lower bounds rounded down, limits outward; what the object says and what it prints is the same."""
+    """Lower bounds rounded down, limits outward;
+    what the object says and what it prints is the same.
+    """
     found = auditing.audit(*gaussian_scores(2.0, 20_000), 0.999)
     text = str(found)
     assert text.isascii()
@@ -101,18 +113,32 @@ def test_claims():
     assert claims_from() == ([], 1e-5)
 
 
-CSV = {"nan": "score,member\n1,0\nnan,1\n2,0\n3,1\n", "text": "score,member\nhigh,1\n", "label": "score,member\n1,yes\n",
-       "columns": "value,member\n1,1\n", "empty": "", "one side": "score,member\n1,1\n2,1\n", "short": "score,member\n1\n",
-       "decimal commas": "score;member\n0,53;1\n", "commas only": "score,member\n0,53,1\n", "twice": "score,Score,member\n",
-       "utf-16": "score,member\n1,1\n".encode("utf-16"), "nul": b"score,member\n1\x00,1\n"}
+CSV = {"nan": "score,member\n1,0\nnan,1\n2,0\n3,1\n", "text": "score,member\nhigh,1\n",
+       "label": "score,member\n1,yes\n", "columns": "value,member\n1,1\n", "empty": "",
+       "one side": "score,member\n1,1\n2,1\n", "short": "score,member\n1\n",
+       "decimal commas": "score;member\n0,53;1\n", "commas only": "score,member\n0,53,1\n",
+       "twice": "score,Score,member\n", "utf-16": "score,member\n1,1\n".encode("utf-16"),
+       "nul": b"score,member\n1\x00,1\n"}
 
 
-@pytest.mark.parametrize(("name", "said"), [
-    ("nan", "NaN at 1"), ("text", "line 2: score = 'high'"), ("label", "line 2: member = 'yes'"),
-    ("columns", "no column 'score'"), ("empty", "no column 'score', but none"), ("one side", "0 non-members"),
-    ("short", "line 2: 1 values for 2 columns"), ("twice", "2 columns 'score'"), ("utf-16", "is not UTF-8 text"),
-    ("decimal commas", "line 2: score = '0,53' is not a number; expected a decimal point, as 0.5"),
-    ("commas only", "line 2: 3 values for 2 columns; numbers need a decimal point, as 0.5"), ("nul", "scores.csv")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nan", "NaN at 1"),
+        ("text", "line 2: score = 'high'"),
+        ("label", "line 2: member = 'yes'"),
+        ("columns", "no column 'score'"),
+        ("empty", "no column 'score', but none"),
+        ("one side", "0 non-members"),
+        ("short", "line 2: 1 values for 2 columns"),
+        ("twice", "2 columns 'score'"),
+        ("utf-16", "is not UTF-8 text"),
+        ("decimal commas",
+         "line 2: score = '0,53' is not a number; expected a decimal point, as 0.5"),
+        ("commas only", "line 2: 3 values for 2 columns; numbers need a decimal point, as 0.5"),
+        ("nul", "scores.csv"),
+    ],
+)
 def test_bad_files(tmp_path, capsys, name, said):
     path = tmp_path / "scores.csv"
     path.write_bytes(CSV[name] if isinstance(CSV[name], bytes) else CSV[name].encode())
@@ -123,13 +149,18 @@ def test_bad_files(tmp_path, capsys, name, said):
     assert not told.out
 
 
-@pytest.mark.parametrize(("flags", "said"), [
-    (["missing.csv"], "No such file"), (["README.md"], "neither .npz nor .csv"),
-    (["missing.npz"], "No such file"), (["scores.csv", "--mu", "1", "--epsilon", "1"], "one claim"),
-    (["scores.csv", "--mu", "-1"], "mu = -1"), (["scores.csv", "--epsilon", "1", "--delta", "2"], "delta = 2"),
-    (["scores.csv", "--confidence", "95"], "confidence = 95"), (["scores.csv", "--delta", "0"], "delta = 0"),
-    (["scores.csv", "--claim", "nothing.toml"], "cannot read nothing.toml"), (["scores.csv", "--mue", "1"], "--mue"),
-    ([], "scores")])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [(["missing.csv"], "No such file"), (["README.md"], "neither .npz nor .csv"),
+     (["missing.npz"], "No such file"),
+     (["scores.csv", "--mu", "1", "--epsilon", "1"], "one claim"),
+     (["scores.csv", "--mu", "-1"], "mu = -1"),
+     (["scores.csv", "--epsilon", "1", "--delta", "2"], "delta = 2"),
+     (["scores.csv", "--confidence", "95"], "confidence = 95"),
+     (["scores.csv", "--delta", "0"], "delta = 0"),
+     (["scores.csv", "--claim", "nothing.toml"], "cannot read nothing.toml"),
+     (["scores.csv", "--mue", "1"], "--mue"), ([], "scores")],
+)
 def test_bad_flags(tmp_path, capsys, monkeypatch, flags, said):
     write(tmp_path / "scores.csv", *gaussian_scores(1.0, 50))
     (tmp_path / "README.md").write_text("no scores")

@@ -26,18 +26,20 @@ print(jaxpriv.__file__, oracles.__file__)
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_starts_without_a_path(name, tmp_path):
-    done = subprocess.run([sys.executable, ROOT / "bench" / name, "--help"], env=BARE, cwd=tmp_path, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run([sys.executable, ROOT / "bench" / name, "--help"], env=BARE, cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"python bench/{name}" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["attacks.py", "composition.py", "glrt_million.py", "ncx2_vs_scipy.py"])
+@pytest.mark.parametrize(
+    "name", ["attacks.py", "composition.py", "glrt_million.py", "ncx2_vs_scipy.py"]
+)
 def test_finds_this_package_and_the_oracles(name, tmp_path):
     """Not one that happens to be installed."""
     bench = ROOT / "bench"
-    done = subprocess.run([sys.executable, "-c", PROBE.format(bench=str(bench)), str(bench / name)], env=BARE, cwd=tmp_path,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", PROBE.format(bench=str(bench)), str(bench / name)],
+                          env=BARE, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert str(ROOT / "jaxpriv") in done.stdout
     assert str(ROOT / "tests") in done.stdout

@@ -1,4 +1,6 @@
-"""The certificate: its numbers against SciPy's formulas, its worst-case row, its errors, and JSON."""
+"""The certificate: its numbers against SciPy's formulas, its worst-case row,
+its errors, and JSON.
+"""
 
 import json
 import math
@@ -31,14 +33,20 @@ def chi_square_epsilon(mu, dim, delta):
         def gap(log_t):
             t = np.exp(log_t)
             ratio = q.logpdf(t) - p.logpdf(t)
-            value = q.sf(t) - np.exp(ratio) * p.sf(t) if direction > 0 else p.cdf(t) - np.exp(-ratio) * q.cdf(t)
+            value = (
+                q.sf(t) - np.exp(ratio) * p.sf(t)
+                if direction > 0
+                else p.cdf(t) - np.exp(-ratio) * q.cdf(t)
+            )
             return value - delta
 
         grid = np.linspace(-8, 5, 261)
         values = np.array([gap(v) for v in grid])
         at = np.nonzero(np.diff(np.sign(values)))[0]
         roots = [scipy.optimize.brentq(gap, grid[i], grid[i + 1], xtol=1e-13) for i in at]
-        return max([direction * (q.logpdf(np.exp(r)) - p.logpdf(np.exp(r))) for r in roots], default=0.0)
+        return max(
+            [direction * (q.logpdf(np.exp(r)) - p.logpdf(np.exp(r))) for r in roots], default=0.0
+        )
 
     return max(solve(1), solve(-1), 0.0)
 
@@ -63,7 +71,9 @@ def test_gaussian():
         assert mu <= row["gdp_mu"] <= mu + 1e-12
     assert abs(rows["worst case"]["advantage"] - (2 * NORM.cdf(mu / 2) - 1)) < 1e-12
     for fpr in (1e-3, 1e-1):
-        assert 0 <= rows["worst case"]["tpr_at_fpr"][f"{fpr:g}"] - NORM.sf(NORM.isf(fpr) - mu) < 1e-11
+        assert (
+            0 <= rows["worst case"]["tpr_at_fpr"][f"{fpr:g}"] - NORM.sf(NORM.isf(fpr) - mu) < 1e-11
+        )
     weak = rows["relaxed, dim 3"]
     assert weak["epsilon"] < rows["relaxed, dim 1"]["epsilon"] < rows["worst case"]["epsilon"]
     assert weak["advantage"] < rows["relaxed, dim 1"]["advantage"] < rows["worst case"]["advantage"]
@@ -97,10 +107,13 @@ def test_laplace():
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Mechanism("gaussian", (1.0,), (1.0,)), Mechanism("laplace", (1.0,), (1.0,)), Mechanism("gaussian", (0.1,), (1.0,), 9)],
+    [Mechanism("gaussian", (1.0,), (1.0,)), Mechanism("laplace", (1.0,), (1.0,)),
+     Mechanism("gaussian", (0.1,), (1.0,), 9)],
 )
 def test_worst_case_comes_first_and_all_is_said(mechanism):
-    """Never a relaxed number without the worst case; adversary, adjacency and sampling stated; JSON and back."""
+    """Never a relaxed number without the worst case;
+    adversary, adjacency and sampling stated; JSON and back.
+    """
     certificate = certify(mechanism)
     names = [row["adversary"] for row in certificate["adversaries"]]
     assert names[0] == "worst case"
@@ -110,7 +123,10 @@ def test_worst_case_comes_first_and_all_is_said(mechanism):
     assert "add/remove" in certificate["adjacency"]
     assert "none" in certificate["sampling"]
     assert all(len(row["assumption"]) > 40 for row in certificate["adversaries"])
-    assert json.loads(json.dumps(certificate, allow_nan=False))["adversaries"] == certificate["adversaries"]
+    assert (
+        json.loads(json.dumps(certificate, allow_nan=False))["adversaries"]
+        == certificate["adversaries"]
+    )
     assert certificate["mechanism"]["noise"] == mechanism.noise
 
 

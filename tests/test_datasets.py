@@ -13,15 +13,19 @@ from jaxpriv import datasets
 def idx(array):
     code = {"uint8": 8, "int32": 12, "float64": 14}[array.dtype.name]
     entries = array.astype(array.dtype.newbyteorder(">"))
-    return bytes([0, 0, code, array.ndim]) + np.array(array.shape, ">i4").tobytes() + entries.tobytes()
+    return (
+        bytes([0, 0, code, array.ndim]) + np.array(array.shape, ">i4").tobytes() + entries.tobytes()
+    )
 
 
 def write_mnist(folder, compressed, n=6):
     random = np.random.default_rng(0)
     data = {}
     for part in ("train", "t10k"):
-        images, labels = random.integers(0, 256, (n, 28, 28), dtype=np.uint8), random.integers(0, 10, n, dtype=np.uint8)
-        for name, array in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", labels)):
+        images = random.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+        labels = random.integers(0, 10, n, dtype=np.uint8)
+        for name, array in ((f"{part}-images-idx3-ubyte", images),
+                            (f"{part}-labels-idx1-ubyte", labels)):
             if compressed:
                 (folder / f"{name}.gz").write_bytes(gzip.compress(idx(array)))
             else:
@@ -41,7 +45,9 @@ def test_fashion_mnist(tmp_path, compressed):
     assert got.x.max() <= 1
 
 
-@pytest.mark.parametrize("array", [np.arange(6, dtype=np.int32).reshape(2, 3) - 3, np.linspace(-1, 1, 4)])
+@pytest.mark.parametrize(
+    "array", [np.arange(6, dtype=np.int32).reshape(2, 3) - 3, np.linspace(-1, 1, 4)]
+)
 def test_idx_types(tmp_path, array):
     (tmp_path / "a").write_bytes(idx(array))
     np.testing.assert_array_equal(datasets.read_idx(tmp_path / "a"), array)
@@ -50,13 +56,15 @@ def test_idx_types(tmp_path, array):
 def test_broken_idx(tmp_path):
     write_mnist(tmp_path, False)
     short = idx(np.zeros(5, np.uint8))[:-1]
-    for content, said in ((short, "do not fit"), (b"\0\0\x08\x03\0\0", "do not fit"), (b"PK", "not an IDX"),
-                          (idx(np.zeros(3, np.uint8)), "labels")):
+    for content, said in ((short, "do not fit"), (b"\0\0\x08\x03\0\0", "do not fit"),
+                          (b"PK", "not an IDX"), (idx(np.zeros(3, np.uint8)), "labels")):
         (tmp_path / "train-images-idx3-ubyte").write_bytes(content)
         with pytest.raises(ValueError, match=said):
             datasets.fashion_mnist(tmp_path)
     (tmp_path / "train-images-idx3-ubyte").unlink()
-    with pytest.raises(ValueError, match=r"no file train-images-idx3-ubyte or train-images-idx3-ubyte\.gz"):
+    with pytest.raises(
+        ValueError, match=r"no file train-images-idx3-ubyte or train-images-idx3-ubyte\.gz"
+    ):
         datasets.fashion_mnist(tmp_path)
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(b"no gzip")
     with pytest.raises(ValueError, match="not a gzip"):
@@ -67,9 +75,12 @@ def write_cifar(folder, n=4):
     random = np.random.default_rng(0)
     data = {}
     for name in ("data_batch_1", "data_batch_2", "test_batch"):
-        images, labels = random.integers(0, 256, (n, 3072), dtype=np.uint8), random.integers(0, 10, n).tolist()
+        images = random.integers(0, 256, (n, 3072), dtype=np.uint8)
+        labels = random.integers(0, 10, n).tolist()
         with open(folder / name, "wb") as file:
-            pickle.dump({b"data": images, b"labels": labels, b"batch_label": b"1 of 5"}, file, protocol=2)
+            pickle.dump(
+                {b"data": images, b"labels": labels, b"batch_label": b"1 of 5"}, file, protocol=2
+            )
         data[name] = images, labels
     return data
 
@@ -93,7 +104,9 @@ def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_cifar(tmp_path)
     (tmp_path / "test_batch").write_bytes(pickle.dumps({b"data": Evil(), b"labels": []}))
-    with pytest.raises(ValueError, match=r"test_batch is not a CIFAR-10 batch: it asks for posix\.mkdir"):
+    with pytest.raises(
+        ValueError, match=r"test_batch is not a CIFAR-10 batch: it asks for posix\.mkdir"
+    ):
         datasets.cifar10(tmp_path)
     assert not (tmp_path / "pwned").exists()
 
@@ -108,9 +121,12 @@ def test_broken_cifar(tmp_path, content):
         datasets.cifar10(tmp_path)
 
 
-ROWS = ("39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
-        "United-States, <=50K\n"
-        "50, ?, 83311, HS-grad, 9, Married-civ-spouse, ?, Husband, Black, Female, 0, 1902, 13, ?, >50K\n")
+ROWS = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, "
+    "Male, 2174, 0, 40, United-States, <=50K\n"
+    "50, ?, 83311, HS-grad, 9, Married-civ-spouse, ?, Husband, Black, "
+    "Female, 0, 1902, 13, ?, >50K\n"
+)
 
 
 def write_adult(folder, rows=ROWS):
@@ -130,9 +146,13 @@ def test_adult(tmp_path):
     assert 0 <= got.x.min() <= got.x.max() <= 1
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [
-    ("39,", "young,", "line 1: age = 'young'"), ("State-gov", "state", "line 1: workclass = 'state'"),
-    (">50K", "50K", "line 2: income = '50K'"), ("39, ", "", "line 1: 14 fields"), (ROWS, "", "no records")])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("39,", "young,", "line 1: age = 'young'"),
+     ("State-gov", "state", "line 1: workclass = 'state'"),
+     (">50K", "50K", "line 2: income = '50K'"), ("39, ", "", "line 1: 14 fields"),
+     (ROWS, "", "no records")],
+)
 def test_broken_adult(tmp_path, old, new, said):
     write_adult(tmp_path, ROWS.replace(old, new))
     with pytest.raises(ValueError, match=said):

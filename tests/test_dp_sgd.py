@@ -1,4 +1,6 @@
-"""DP-SGD as the certificate describes it: steps and rate from data set, batch and epochs; numbers; calibration; stages."""
+"""DP-SGD as the certificate describes it: steps and rate from data set, batch and epochs; numbers;
+calibration; stages.
+"""
 
 import math
 
@@ -14,10 +16,13 @@ MECHANISM = DpSgd(dataset_size=10_000, batch_size=100, epochs=5, noise_multiplie
 
 @pytest.mark.parametrize(
     ("dataset_size", "batch_size", "epochs", "steps"),
-    [(1000, 10, 1, 100), (1000, 10, 1.1, 110), (1000, 7, 1, 143), (1000, 1000, 0.3, 1), (3, 0.1, 0.1, 3), (60000, 256, 20, 4688)],
+    [(1000, 10, 1, 100), (1000, 10, 1.1, 110), (1000, 7, 1, 143), (1000, 1000, 0.3, 1),
+     (3, 0.1, 0.1, 3), (60000, 256, 20, 4688)],
 )
 def test_steps(dataset_size, batch_size, epochs, steps):
-    """Rounded up, of the decimal numbers as written: in binary 1.1 epochs of 100 batches are a little more than 110."""
+    """Rounded up, of the decimal numbers as written: in binary 1.1 epochs of 100 batches are a
+    little more than 110.
+    """
     mechanism = DpSgd(dataset_size, batch_size, epochs, 1.0)
     assert mechanism.steps == steps == steps_of(dataset_size, batch_size, epochs)
     assert mechanism.sampling_rate == batch_size / dataset_size
@@ -29,19 +34,28 @@ def test_certificate():
     """The numbers are those of the curves; adversaries, adjacency and sampling are said."""
     certificate = certify(MECHANISM, 1e-6)
     worst, weak = certificate["adversaries"]
-    curves = (worst_case.subsampled_gaussian(1.0, 0.01, 500.0), relaxed.subsampled_gaussian(1.0, 0.01, 500.0, 3.0))
+    curves = (
+        worst_case.subsampled_gaussian(1.0, 0.01, 500.0),
+        relaxed.subsampled_gaussian(1.0, 0.01, 500.0, 3.0),
+    )
     for row, curve in zip((worst, weak), curves):
         low, high = curve.symmetric().epsilon_bounds(1e-6)
         np.testing.assert_allclose((row["epsilon_lower"], row["epsilon"]), (low, high), rtol=1e-12)
         assert row["epsilon_lower"] <= row["epsilon"]
-        assert row["advantage"] == pytest.approx(float(curve.symmetric().delta_bounds(0.0)[1]), rel=1e-12)
-        tpr, power = np.array(list(row["tpr_at_fpr"].values())), curve.symmetric().power(np.array([1e-3, 1e-1]))
-        assert np.all((tpr >= power * (1 - 1e-9)) & (tpr <= power * (1 + 2e-5)))  # upper bounds, on the lattice that wide
+        assert row["advantage"] == pytest.approx(
+            float(curve.symmetric().delta_bounds(0.0)[1]), rel=1e-12
+        )
+        tpr = np.array(list(row["tpr_at_fpr"].values()))
+        power = curve.symmetric().power(np.array([1e-3, 1e-1]))
+        # upper bounds, on the lattice that wide
+        assert np.all((tpr >= power * (1 - 1e-9)) & (tpr <= power * (1 + 2e-5)))
     assert weak["epsilon"] < worst["epsilon"]
     assert worst["gdp_mu"] == pytest.approx(math.sqrt(500), rel=1e-12)
     assert (worst["adversary"], weak["adversary"]) == ("worst case", "relaxed, dim 3")
-    assert certificate["mechanism"] == {"dataset_size": 10_000, "batch_size": 100, "epochs": 5, "noise_multiplier": 1.0,
-                                        "dim": 3, "sampling_rate": 0.01, "steps": 500}
+    assert certificate["mechanism"] == {
+        "dataset_size": 10_000, "batch_size": 100, "epochs": 5, "noise_multiplier": 1.0, "dim": 3,
+        "sampling_rate": 0.01, "steps": 500,
+    }
     assert "add/remove one record" in certificate["adjacency"]
     assert "Poisson" in certificate["sampling"]
     assert "probability 0.01" in certificate["sampling"]
@@ -55,7 +69,10 @@ def test_calibrated():
     """The upper bound holds at the noise found and fails a little below it."""
     mechanism = DpSgd.calibrated(2.0, 1e-5, dataset_size=10_000, batch_size=100, epochs=5)
     noise = mechanism.noise_multiplier
-    delta = [worst_case.subsampled_gaussian(s, 0.01, 500.0).symmetric().delta_bounds(2.0) for s in (noise, noise * (1 - 1e-7))]
+    delta = [
+        worst_case.subsampled_gaussian(s, 0.01, 500.0).symmetric().delta_bounds(2.0)
+        for s in (noise, noise * (1 - 1e-7))
+    ]
     assert delta[0][1] <= 1e-5 < delta[1][0]
 
 
@@ -66,8 +83,14 @@ def test_targets_out_of_reach(epsilon, words):
 
 
 def test_noise_is_never_less_than_drawn_numbers_cover():
-    """At 0.0625 the record moves a release by 16 standard deviations, and no drawn number lies beyond 12."""
-    assert 0.1 < DpSgd.calibrated(1e4, 1e-5, dataset_size=100, batch_size=10, epochs=1).noise_multiplier <= 0.25
+    """At 0.0625 the record moves a release by 16 standard deviations,
+    and no drawn number lies beyond 12.
+    """
+    assert (
+        0.1
+        < DpSgd.calibrated(1e4, 1e-5, dataset_size=100, batch_size=10, epochs=1).noise_multiplier
+        <= 0.25
+    )
 
 
 @pytest.mark.parametrize("epochs", [0.01, 0.02, 0.05, 1, 20])

@@ -21,7 +21,9 @@ def has_image(cell):
 
 
 def check_outputs(notebook):
-    """Every code cell ran in order, without error or warning, and every cell that draws has its picture."""
+    """Every code cell ran in order, without error or warning,
+    and every cell that draws has its picture.
+    """
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     for cell in code:
@@ -37,17 +39,26 @@ def test_notebooks_are_found():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_stored_file(path):
-    """Outputs are stored, each figure's heading is followed by a cell with a picture, and nothing is local to a machine."""
+    """Outputs are stored, each figure's heading is followed by a cell with a picture,
+    and nothing is local to a machine.
+    """
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     check_outputs(notebook)
     assert notebook.metadata.kernelspec.name == "python3"
     assert path.stat().st_size < 1_200_000
-    text = "\n".join(cell.source + "".join(o.get("text", "") for o in cell.get("outputs", [])) for cell in notebook.cells)
+    text = "\n".join(
+        cell.source + "".join(o.get("text", "") for o in cell.get("outputs", []))
+        for cell in notebook.cells
+    )
     assert not re.search(r"(?<![\w.])/(home|root|tmp|work|Users)/", text)
     found = []
     for heading, cell in zip(notebook.cells, notebook.cells[1:]):
-        title = re.match(r"## Figure (\d+)", heading.source) if heading.cell_type == "markdown" else None
+        title = (
+            re.match(r"## Figure (\d+)", heading.source)
+            if heading.cell_type == "markdown"
+            else None
+        )
         if title:
             found.append(int(title[1]))
             assert cell.cell_type == "code"

@@ -1,4 +1,6 @@
-"""Notes of certificates and dry runs: what a weaker threat model does not gain, and what it leaves of the worst case."""
+"""Notes of certificates and dry runs: what a weaker threat model does not gain,
+and what it leaves of the worst case.
+"""
 
 from types import SimpleNamespace
 
@@ -32,11 +34,15 @@ def test_a_row_that_gains_nothing_says_so():
 def test_a_vacuous_worst_case_is_marked():
     assert vacuous(10.0, 1e-5) == []
     assert "epsilon = 10.01 is above 10 at delta = 1e-05" in vacuous(10.01, 1e-5)[0]
-    assert vacuous(None, 1e-5, "membership")[0].startswith("The membership target leaves the worst case vacuous: no epsilon is")
+    assert vacuous(None, 1e-5, "membership")[0].startswith(
+        "The membership target leaves the worst case vacuous: no epsilon is"
+    )
 
 
 def test_in_the_certificate_of_a_mechanism():
-    """Gaussian noise with epsilon = 3 has no notes; with epsilon far above 10 it has one, also in the table's sentences."""
+    """Gaussian noise with epsilon = 3 has no notes; with epsilon far above 10 it has one,
+    also in the table's sentences.
+    """
     assert certify(Mechanism("gaussian", (1.0,), (1.5,)))["notes"] == []
     (note,) = (certificate := certify(Mechanism("gaussian", (1.0,), (0.2,))))["notes"]
     assert note.startswith("The worst case is vacuous here: epsilon = ")
@@ -53,11 +59,18 @@ def trained(mu, privacy):
     return Trained(None, privacy, plan, 4, 4, 1.0, [], True, np.zeros(0), np.zeros(0, bool), None)
 
 
-@pytest.mark.parametrize(("mu", "target", "said"), [
-    (0.5, MEMBERSHIP, ["The membership target gains nothing over the worst case here: the worst case meets it, too."]),
-    (5.0, MEMBERSHIP, ["The membership target leaves the worst case vacuous: epsilon = "]),
-    (5.0, Privacy(mu=6.0, threat_model="relaxed"), ["The relaxed target gains nothing", "The relaxed target leaves"]),
-    (0.5, Privacy(mu=1.0), []), (1.5, MEMBERSHIP, [])])
+@pytest.mark.parametrize(
+    ("mu", "target", "said"),
+    [
+        (0.5, MEMBERSHIP, ["The membership target gains nothing over the worst case here: "
+                           "the worst case meets it, too."]),
+        (5.0, MEMBERSHIP, ["The membership target leaves the worst case vacuous: epsilon = "]),
+        (5.0, Privacy(mu=6.0, threat_model="relaxed"),
+         ["The relaxed target gains nothing", "The relaxed target leaves"]),
+        (0.5, Privacy(mu=1.0), []),
+        (1.5, MEMBERSHIP, []),
+    ],
+)
 def test_of_a_target(mu, target, said):
     """In the certificate of a training, its page, and its dry run."""
     certificate, _ = training_certificate(trained(mu, target), None, None)

@@ -19,7 +19,9 @@ def concrete(base):
 
 @pytest.mark.parametrize("base", [Experiment, Law])
 def test_structures_differ(base):
-    """JAX 0.10 compares structures from `register_dataclass` as equal if only the classes differ, and its caches rely on it."""
+    """JAX 0.10 compares structures from `register_dataclass` as equal if only the classes differ,
+    and its caches rely on it.
+    """
     classes = concrete(base)
     assert len(classes) >= 5
     for size in {len(dataclasses.fields(c)) for c in classes}:
@@ -30,7 +32,9 @@ def test_structures_differ(base):
 
 
 def test_a_pytree_keeps_its_names_and_takes_anything():
-    """Paths name the fields; defaults and fields without arrays survive; an instance cannot be changed."""
+    """Paths name the fields; defaults and fields without arrays survive;
+    an instance cannot be changed.
+    """
 
     @pytree
     class Point:

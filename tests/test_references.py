@@ -1,4 +1,6 @@
-"""Whoever reads a citation can find the work: by authors and year, and all of them in docs/references.md."""
+"""Whoever reads a citation can find the work:
+by authors and year, and all of them in docs/references.md.
+"""
 
 import json
 import re
@@ -8,11 +10,17 @@ import pytest
 from tests.command import ROOT
 
 FOLDERS = ("jaxpriv", "tests", "examples", "bench", "notebooks", "docs")
-FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*")
-               if path.suffix in (".py", ".md", ".ipynb", ".toml") and path.name != "test_references.py")
+FILES = sorted(
+    path
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", ".md", ".ipynb", ".toml") and path.name != "test_references.py"
+)
 FILES += [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 REFERENCES = (ROOT / "docs" / "references.md").read_text()
-CITED = re.compile(r"\b([A-Z][\w-]+)((?:(?:,? and |, )(?:van der )?[A-Z]\w+)*)(?: et al\.)?,? \(?((?:19|20)\d\d)\b")
+CITED = re.compile(
+    r"\b([A-Z][\w-]+)((?:(?:,? and |, )(?:van der )?[A-Z]\w+)*)(?: et al\.)?,? \(?((?:19|20)\d\d)\b"
+)
 
 
 def text_of(path):
@@ -24,7 +32,9 @@ def text_of(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_numbered_papers(path):
     """Nobody else has the list that the numbers came from."""
-    assert not re.search(r"\bpapers? ?[1-4]\b|\bERRATA\b|\bthe errata\b", text_of(path) + " " + path.name, re.I)
+    assert not re.search(
+        r"\bpapers? ?[1-4]\b|\bERRATA\b|\bthe errata\b", text_of(path) + " " + path.name, re.I
+    )
 
 
 def test_every_work_is_listed():
@@ -38,12 +48,15 @@ def test_every_work_is_listed():
         found |= {(first, year) for first, _, year in CITED.findall(text)}
     found -= {("Theorem", year) for _, year in found}
     assert len(found) > 25
-    missing = [work for work in sorted(found) if not any(all(part in entry for part in work) for entry in entries)]
+    missing = [work for work in sorted(found)
+               if not any(all(part in entry for part in work) for entry in entries)]
     assert not missing
 
 
 def test_the_four_papers_say_where_they_are():
-    for name, where in (("Kaissis et al. 2022", "arXiv:2210.13028"), ("Leemann et al. 2023", "arXiv:2306.07273"),
-                        ("Kaissis et al. 2023", "NeurIPS 2023"), ("Azize and Basu 2025", "AISTATS 2025")):
+    for name, where in (("Kaissis et al. 2022", "arXiv:2210.13028"),
+                        ("Leemann et al. 2023", "arXiv:2306.07273"),
+                        ("Kaissis et al. 2023", "NeurIPS 2023"),
+                        ("Azize and Basu 2025", "AISTATS 2025")):
         entry = re.search(rf"^- \*\*{name}\*\*(.*(?:\n  .*)*)", REFERENCES, re.M)[1]
         assert where in entry

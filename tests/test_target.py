@@ -21,22 +21,34 @@ def float64():
 
 
 def bernoulli(kind, random):
-    """Means of D Bernoulli columns and a target: the most likely record, a random one, the least likely one."""
+    """Means of D Bernoulli columns and a target:
+    the most likely record, a random one, the least likely one.
+    """
     p = random.uniform(0.25, 0.75, D)
     likely = (p > 0.5).astype(float)
-    return p, {"easy": likely, "medium": (random.uniform(size=D) < p).astype(float), "hard": 1 - likely}[kind]
+    return p, {
+        "easy": likely,
+        "medium": (random.uniform(size=D) < p).astype(float),
+        "hard": 1 - likely,
+    }[kind]
 
 
 def play(p, z, n, random, present, noise=0.0, rate=1.0):
-    """Released means of ROUNDS data sets of n records, the target among them or not, `rate` of which are looked at."""
+    """Released means of ROUNDS data sets of n records, the target among them or not,
+    `rate` of which are looked at.
+    """
     k = round(rate * n)
     seen = present & (random.uniform(size=ROUNDS) < rate)
-    counts = random.binomial(k - 1, p, (ROUNDS, D)) + np.where(seen[:, None], z, random.uniform(size=(ROUNDS, D)) < p)
+    counts = random.binomial(k - 1, p, (ROUNDS, D)) + np.where(
+        seen[:, None], z, random.uniform(size=(ROUNDS, D)) < p
+    )
     return counts / k + noise * random.normal(size=(ROUNDS, D))
 
 
 def check_power(curve, absent, present):
-    """The power of thresholds on scores is the curve's, within four standard deviations and what is left of the limit."""
+    """The power of thresholds on scores is the curve's, within four standard deviations and what is
+    left of the limit.
+    """
     power = np.array([np.mean(present > np.quantile(absent, 1 - a)) for a in ALPHA])
     want = np.asarray(curve.power(ALPHA))
     rise = np.exp(np.asarray(curve.slope(ALPHA)))
@@ -54,7 +66,10 @@ def check_game(kind, noise=0.0, rate=1.0):
     else:
         curve = target.subsampled_mean(score, rate) if rate < 1 else target.empirical_mean(score)
     never, always = np.zeros(ROUNDS, bool), np.ones(ROUNDS, bool)
-    scores = [play(p, z, N, random, present, noise, rate) @ ((z - p) / variance) for present in (never, always)]
+    scores = [
+        play(p, z, N, random, present, noise, rate) @ ((z - p) / variance)
+        for present in (never, always)
+    ]
     check_power(curve, *scores)
 
 
@@ -79,9 +94,13 @@ def test_subsampling():
     """The mixture, where the printed Gaussian curve is far away."""
     check_subsampling()
     curve, printed = target.subsampled_mean(8.83, 0.3), worst_case.gaussian(np.sqrt(0.3 * 8.83))
-    np.testing.assert_allclose(curve.power(np.array([0.01, 0.1, 0.3])), [0.307, 0.370, 0.510], atol=6e-4)
+    np.testing.assert_allclose(
+        curve.power(np.array([0.01, 0.1, 0.3])), [0.307, 0.370, 0.510], atol=6e-4
+    )
     assert curve.advantage() < 0.3 < printed.advantage()
-    np.testing.assert_allclose(target.subsampled_mean(8.83, 1.0)(ALPHA), target.empirical_mean(8.83)(ALPHA), rtol=1e-12)
+    np.testing.assert_allclose(
+        target.subsampled_mean(8.83, 1.0)(ALPHA), target.empirical_mean(8.83)(ALPHA), rtol=1e-12
+    )
 
 
 def check_misspecified():
@@ -91,7 +110,9 @@ def check_misspecified():
     other = np.where(random.uniform(size=D) < 0.8, z, (random.uniform(size=D) < p).astype(float))
     inner = np.sum((other - p) * (z - p) / variance) / N
     never, always = np.zeros(ROUNDS, bool), np.ones(ROUNDS, bool)
-    scores = [play(p, z, N, random, present) @ ((other - p) / variance) for present in (never, always)]
+    scores = [
+        play(p, z, N, random, present) @ ((other - p) / variance) for present in (never, always)
+    ]
     curve = target.misspecified(target.leakage_score(other, p, variance, N), inner)
     check_power(curve, *scores)
     assert curve.gdp_mu() < target.empirical_mean(target.leakage_score(z, p, variance, N)).gdp_mu()
@@ -113,7 +134,9 @@ def check_score():
     np.testing.assert_allclose(np.mean(got), 0.7, rtol=0.03)
     variances = np.diag(covariance)
     diagonal = target.leakage_score(records, mean, variances, 10)
-    np.testing.assert_allclose(diagonal, target.leakage_score(records, mean, np.diag(variances), 10), rtol=1e-12)
+    np.testing.assert_allclose(
+        diagonal, target.leakage_score(records, mean, np.diag(variances), 10), rtol=1e-12
+    )
     assert np.isnan(target.leakage_score(mean + 1, mean, -covariance, 10))
 
 
@@ -140,7 +163,9 @@ def logistic(p, record):
 
 
 def check_estimator():
-    """How far a model moves when the target joins, squared and in units of the model's own spread, is the score."""
+    """How far a model moves when the target joins, squared and in units of the model's own
+    spread, is the score.
+    """
     random = np.random.default_rng(2)
     n, d = 4000, 5
     x = random.normal(size=(n, d))
@@ -156,7 +181,9 @@ def check_estimator():
         got = target.estimator_score(loss, start, aim, records)
         np.testing.assert_allclose(got, moved @ jnp.linalg.solve(spread, moved), rtol=0.02)
     numbers = random.normal(size=500)
-    got = target.estimator_score(lambda mean, z: (z - mean) ** 2, numbers.mean(), 3.0, jnp.asarray(numbers))
+    got = target.estimator_score(
+        lambda mean, z: (z - mean) ** 2, numbers.mean(), 3.0, jnp.asarray(numbers)
+    )
     want = target.leakage_score(np.array([3.0]), numbers.mean(), np.array([numbers.var()]), 500)
     np.testing.assert_allclose(got, want, rtol=1e-10)
 
@@ -166,12 +193,16 @@ def test_estimator():
 
 
 def test_privacy_onion():
-    """Without the most exposed records the covariance shrinks, and records that were safe before are exposed."""
+    """Without the most exposed records the covariance shrinks,
+    and records that were safe before are exposed.
+    """
     random = np.random.default_rng(9)
     records = np.concatenate([random.normal(size=(500, 3)), 6 * random.normal(size=(25, 3))])
 
     def scores(records):
-        return np.asarray(target.leakage_score(records, records.mean(0), np.cov(records.T), len(records)))
+        return np.asarray(
+            target.leakage_score(records, records.mean(0), np.cov(records.T), len(records))
+        )
 
     before = scores(records)
     kept = before < np.quantile(before, 0.95)
@@ -182,7 +213,9 @@ def test_privacy_onion():
 
 def test_derivatives():
     """In the score, zero at no leak; in the target through the score."""
-    np.testing.assert_allclose(jax.grad(lambda m: target.empirical_mean(m).gdp_mu())(4.0), 0.25, rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.grad(lambda m: target.empirical_mean(m).gdp_mu())(4.0), 0.25, rtol=1e-12
+    )
     assert jax.grad(lambda m: target.empirical_mean(m).delta(0.1))(0.0) == 0
     assert target.empirical_mean(0.0).advantage() == 0
 
@@ -194,16 +227,27 @@ def test_derivatives():
     np.testing.assert_allclose(jax.jit(jax.grad(power))(z), differences, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: target.empirical_mean(-1.0), "score = -1"),
-    (lambda: target.subsampled_mean(1.0, 0.0), "rate = 0"),
-    (lambda: target.leakage_score(np.ones(2), np.zeros(2), np.ones(2), 0), "n = 0"),
-    (lambda: target.noisy_mean(np.ones(2), np.zeros(2), np.ones(2), 10, -0.1), "noise_std = -0.1"),
-    (lambda: target.misspecified(0.0, 1.0), "score_target = 0"),
-    (lambda: target.misspecified(1.0, np.inf), "score_inner = inf"),
-    (lambda: target.estimator_score(squares, jnp.zeros(3), {"x": jnp.zeros(3), "y": 0.0},
-                                    {"x": jnp.zeros((2, 3)), "y": jnp.zeros(2)}), "2 entries for 3 parameters"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: target.empirical_mean(-1.0), "score = -1"),
+        (lambda: target.subsampled_mean(1.0, 0.0), "rate = 0"),
+        (lambda: target.leakage_score(np.ones(2), np.zeros(2), np.ones(2), 0), "n = 0"),
+        (lambda: target.noisy_mean(np.ones(2), np.zeros(2), np.ones(2), 10, -0.1),
+         "noise_std = -0.1"),
+        (lambda: target.misspecified(0.0, 1.0), "score_target = 0"),
+        (lambda: target.misspecified(1.0, np.inf), "score_inner = inf"),
+        (
+            lambda: target.estimator_score(
+                squares,
+                jnp.zeros(3),
+                {"x": jnp.zeros(3), "y": 0.0},
+                {"x": jnp.zeros((2, 3)), "y": jnp.zeros(2)},
+            ),
+            "2 entries for 3 parameters",
+        ),
+    ],
+)
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()
@@ -213,8 +257,10 @@ SLIPS = {
     "leakage_score": (lambda true: lambda *a: true(*a) * (1 + 1e-8), check_score),
     "estimator_score": (lambda true: lambda *a: true(*a) * 1.05, check_estimator),
     "empirical_mean": (lambda true: lambda m: true(m * m), lambda: check_game("medium")),
-    "noisy_mean": (lambda true: lambda z, mean, c, n, s: true(z, mean, c, n, s / np.sqrt(n)), check_noise),
-    "subsampled_mean": (lambda true: lambda m, rate: worst_case.gaussian(jnp.sqrt(rate * m)), check_subsampling),
+    "noisy_mean": (lambda true: lambda z, mean, c, n, s: true(z, mean, c, n, s / np.sqrt(n)),
+                   check_noise),
+    "subsampled_mean": (lambda true: lambda m, rate: worst_case.gaussian(jnp.sqrt(rate * m)),
+                        check_subsampling),
     "misspecified": (lambda true: lambda m, inner: true(1.0, inner), check_misspecified),
 }
 

@@ -1,4 +1,6 @@
-"""What a terminal shows: whole numbers at any width, ASCII where it has no more, and a sign of life while work goes on."""
+"""What a terminal shows: whole numbers at any width, ASCII where it has no more,
+and a sign of life while work goes on.
+"""
 
 import io
 import os
@@ -19,27 +21,48 @@ from jaxpriv.training.progress import Progress
 from tests.command import ROOT, command, run
 
 RATE = {"estimate": 0.123456, "lower": 0.1, "upper": 0.2, "resolved": True}
-AUDIT = {"confidence": 0.999, "members": 10000, "non_members": 10001, "auc": 0.91234, "advantage": 0.6789, "delta": 1e-5,
-         "tpr_at_fpr": {"0.001": RATE, "0.01": {**RATE, "resolved": False}}, "epsilon_lower": 2.34567, "mu_lower": 1.98765,
-         "gaussian_epsilon_lower": 8.76543,
-         "claims": [{"claim": "claimed, μ = 1", "violated": True, "direction": "forward", "power": 0.5, "alpha": 0.1,
-                     "allowed": 0.4}]}
+AUDIT = {
+    "confidence": 0.999,
+    "members": 10000,
+    "non_members": 10001,
+    "auc": 0.91234,
+    "advantage": 0.6789,
+    "delta": 1e-5,
+    "tpr_at_fpr": {"0.001": RATE, "0.01": {**RATE, "resolved": False}},
+    "epsilon_lower": 2.34567,
+    "mu_lower": 1.98765,
+    "gaussian_epsilon_lower": 8.76543,
+    "claims": [{"claim": "claimed, μ = 1", "violated": True, "direction": "forward", "power": 0.5,
+                "alpha": 0.1, "allowed": 0.4}],
+}
 
 
 def row(name, scale=1.0):
-    return {"adversary": name, "assumption": "The adversary knows all – and ε ≤ 1 of it.", "epsilon_lower": 2.98312 * scale,
-            "epsilon": 2.98401 * scale, "gdp_mu": 0.715604, "advantage": 0.279512 * scale,
+    return {"adversary": name, "assumption": "The adversary knows all – and ε ≤ 1 of it.",
+            "epsilon_lower": 2.98312 * scale, "epsilon": 2.98401 * scale, "gdp_mu": 0.715604,
+            "advantage": 0.279512 * scale,
             "tpr_at_fpr": {"0.001": 0.00878321 * scale, "0.1": 0.285712 * scale}}
 
 
-CERTIFICATE = {"delta": 1e-5, "description": "Mechanism: 1 release.", "adjacency": "add/remove", "sampling": "none",
-               "adversaries": [row("worst case"), row("relaxed, dim 1000000", 0.12345), row("relaxed, dim 10", 1e-7)],
-               "notes": ["The worst case is vacuous here."], "private": False, "held_out": {"test_accuracy": 0.987614},
-               "audit": None}
-NUMBERS = {"certificate": ("[2.983, 2.985]", "0.7157", "0.2796", "0.008784", "0.2858", "0.03451", "2.796e-08", "8.784e-10"),
-           "audit": ("0.9123", "0.6789", "0.1235", "[0.1000, 0.2000]", "2.345", "1.987", "8.765", "99.9%")}
-SHEETS = {"certificate": lambda: render(CERTIFICATE), "training": lambda: render_training(CERTIFICATE),
-          "audit": lambda: render_audit(AUDIT)}
+CERTIFICATE = {
+    "delta": 1e-5,
+    "description": "Mechanism: 1 release.",
+    "adjacency": "add/remove",
+    "sampling": "none",
+    "adversaries": [row("worst case"), row("relaxed, dim 1000000", 0.12345),
+                    row("relaxed, dim 10", 1e-7)],
+    "notes": ["The worst case is vacuous here."],
+    "private": False,
+    "held_out": {"test_accuracy": 0.987614},
+    "audit": None,
+}
+NUMBERS = {
+    "certificate": ("[2.983, 2.985]", "0.7157", "0.2796", "0.008784", "0.2858", "0.03451",
+                    "2.796e-08", "8.784e-10"),
+    "audit": ("0.9123", "0.6789", "0.1235", "[0.1000, 0.2000]", "2.345", "1.987", "8.765", "99.9%"),
+}
+SHEETS = {"certificate": lambda: render(CERTIFICATE),
+          "training": lambda: render_training(CERTIFICATE), "audit": lambda: render_audit(AUDIT)}
 
 
 def shown(renderable, width, encoding="utf-8"):
@@ -52,7 +75,9 @@ def shown(renderable, width, encoding="utf-8"):
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
 @pytest.mark.parametrize("name", SHEETS)
 def test_no_width_loses_a_number(name, encoding):
-    """No line is wider than the terminal, none ends in dots, and every number is there in one piece."""
+    """No line is wider than the terminal, none ends in dots,
+    and every number is there in one piece.
+    """
     for width in (24, 30, 40, 50, 60, 70, 79, 80, 99, 100, 120, 200):
         text = shown(SHEETS[name](), width, encoding)
         assert max(map(cell_len, text.splitlines())) <= width
@@ -63,7 +88,10 @@ def test_no_width_loses_a_number(name, encoding):
 
 def test_wide_enough_is_a_table_and_too_narrow_are_blocks():
     assert "│ worst case" in shown(SHEETS["certificate"](), 100)
-    assert "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ (GDP):          0.7157\n" in shown(SHEETS["certificate"](), 40)
+    assert (
+        "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ (GDP):          0.7157\n"
+        in shown(SHEETS["certificate"](), 40)
+    )
 
 
 @pytest.mark.parametrize("name", SHEETS)
@@ -80,7 +108,9 @@ def test_what_is_not_known_in_ascii_is_escaped():
     assert "[bold] 1" in shown(Sheet("t", ["a", "b"], [["[red]", "[bold] 1"]]), 80)
 
 
-@pytest.mark.parametrize("changes", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}])
+@pytest.mark.parametrize(
+    "changes", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}]
+)
 def test_certificate_in_ascii(environment, changes):
     """Of a whole process: Greek letters in words, boxes of + - |."""
     ours = ("PYTHONIO", "PYTHONUTF", "LC_", "LANG")
@@ -114,7 +144,8 @@ def test_help_is_ascii(name, capsys):
 def on_a_terminal(arguments, environment):
     """(exit code, what stderr showed where it is a terminal, stdout)."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=theirs, env={**environment, "TERM": "xterm"}, cwd=ROOT)
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=theirs,
+                               env={**environment, "TERM": "xterm"}, cwd=ROOT)
     os.close(theirs)
     seen = b""
     while True:
@@ -130,7 +161,9 @@ def on_a_terminal(arguments, environment):
 
 
 def test_certify_shows_that_it_works_on_a_terminal_only(environment):
-    code, seen, output = on_a_terminal(command("certify", "--sensitivity", 1, "--std", 2, "--json"), environment)
+    code, seen, output = on_a_terminal(
+        command("certify", "--sensitivity", 1, "--std", 2, "--json"), environment
+    )
     assert code == 0
     assert "computing the certificate" in seen
     assert re.search(r"0:00:0\d", seen)
@@ -144,8 +177,10 @@ def test_certify_shows_that_it_works_on_a_terminal_only(environment):
 def test_bar_of_a_training_is_whole(width, monkeypatch):
     """What it tells is not cut off."""
     stream = io.StringIO()
-    monkeypatch.setattr("jaxpriv.training.progress.Console",
-                        lambda **_: Console(file=stream, width=width, force_terminal=True, color_system=None))
+    monkeypatch.setattr(
+        "jaxpriv.training.progress.Console",
+        lambda **_: Console(file=stream, width=width, force_terminal=True, color_system=None),
+    )
     with Progress(100_000, True) as bar:
         bar.advance(99_999)
         bar.tell(99_990, 2.9987, {"test_accuracy": 0.98761})

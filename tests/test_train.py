@@ -1,4 +1,6 @@
-"""`jaxpriv train` as its user meets it: a file in, a run folder out; refusals in one line; nothing half-written."""
+"""`jaxpriv train` as its user meets it: a file in, a run folder out; refusals in one line;
+nothing half-written.
+"""
 
 import json
 import signal
@@ -46,15 +48,18 @@ def written(folder, text=DIABETES, **changes):
 
 @pytest.mark.slow
 def test_the_readme_s_run(environment, tmp_path):
-    """Digits from data to certificate: accurate, within its target, audited, each file where it is said to be."""
+    """Digits from data to certificate: accurate, within its target, audited,
+    each file where it is said to be.
+    """
     start = time.perf_counter()
     done = run(environment, "train", "--config", "examples/digits.toml", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - start < 400  # the bar of 90 seconds is for a machine that has nothing else to do
+    # the bar of 90 seconds is for a machine that has nothing else to do
+    assert time.perf_counter() - start < 400
     folder = tmp_path / "run"
     names = {path.name for path in folder.iterdir()}
-    assert {"config.json", "metrics.jsonl", "ledger.jsonl", "checkpoints", "certificate.json", "certificate.html",
-            "canaries.npz", "model.npz"} == names
+    assert {"config.json", "metrics.jsonl", "ledger.jsonl", "checkpoints", "certificate.json",
+            "certificate.html", "canaries.npz", "model.npz"} == names
     certificate = json.loads((folder / "certificate.json").read_text())
     worst, *others = certificate["adversaries"]
     assert worst["adversary"] == "worst case"
@@ -65,9 +70,14 @@ def test_the_readme_s_run(environment, tmp_path):
     assert certificate["held_out"]["test_accuracy"] > 0.75
     assert certificate["private"]
     assert 0 <= certificate["audit"]["epsilon_lower"] <= 3.0
-    assert certificate["steps_counted"] == certificate["steps_run"] == spent(folder / "ledger.jsonl")[1]
+    assert (
+        certificate["steps_counted"]
+        == certificate["steps_run"]
+        == spent(folder / "ledger.jsonl")[1]
+    )
     page = (folder / "certificate.html").read_text()
-    for text in ("data:image/png;base64,", "worst case", "relaxed", "membership", "Privacy certificate", "ε ≤ 3 at"):
+    for text in ("data:image/png;base64,", "worst case", "relaxed", "membership",
+                 "Privacy certificate", "ε ≤ 3 at"):
         assert text in page
     assert "NaN" not in (folder / "certificate.json").read_text()
     assert "http://" not in page
@@ -82,10 +92,13 @@ def test_the_readme_s_run(environment, tmp_path):
 
 @pytest.mark.slow
 def test_interrupted_and_resumed(environment, tmp_path):
-    """Ctrl-C in the middle; gone on with, the ledger counts every step once; a changed file is refused with the difference."""
+    """Ctrl-C in the middle; gone on with, the ledger counts every step once; a changed file is
+    refused with the difference.
+    """
     path, folder = written(tmp_path, epochs=("epochs = 8", "epochs = 200")), tmp_path / "run"
     arguments = command("train", "--config", path, "--out", folder)
-    process = subprocess.Popen(arguments, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(arguments, env=environment, cwd=ROOT, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
     while not (folder / "metrics.jsonl").exists() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -102,7 +115,9 @@ def test_interrupted_and_resumed(environment, tmp_path):
     assert "privacy.epochs: 200 -> 100" in done.stderr
     assert spent(folder / "ledger.jsonl")[1] == before
     # again, between the last step and the certificate
-    process = subprocess.Popen([*arguments, "--resume"], env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*arguments, "--resume"], env=environment, cwd=ROOT, stderr=subprocess.DEVNULL
+    )
     while "1180" not in (folder / "metrics.jsonl").read_text() and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -122,7 +137,8 @@ def test_interrupted_and_resumed(environment, tmp_path):
 @pytest.mark.long
 def test_dry_run(environment, tmp_path):
     """What would be spent, and nothing is."""
-    done = run(environment, "train", "--config", written(tmp_path), "--out", tmp_path / "run", "--dry-run", "--json")
+    done = run(environment, "train", "--config", written(tmp_path), "--out", tmp_path / "run",
+               "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target"] == "mu = 2 (worst case)"
     assert json.loads(done.stdout)["worst case"].startswith("epsilon in [")
@@ -132,10 +148,14 @@ def test_dry_run(environment, tmp_path):
 @pytest.mark.slow
 @pytest.mark.long
 def test_out_of_reach(tmp_path, capsys):
-    """A target that buries everything under noise is refused with the noise it needs and the nearest one."""
-    assert cli.main(["train", "--config", str(written(tmp_path, epsilon=("mu = 2.0", "mu = 0.01"))), "--dry-run"]) == 2
+    """A target that buries everything under noise is refused with the noise it needs
+    and the nearest one.
+    """
+    assert cli.main(["train", "--config", str(written(tmp_path, epsilon=("mu = 2.0", "mu = 0.01"))),
+                     "--dry-run"]) == 2
     told = capsys.readouterr().err
-    for words in ("needs a noise multiplier >=", "near chance (50%)", "nearest in reach: noise multiplier", "case epsilon ="):
+    for words in ("needs a noise multiplier >=", "near chance (50%)",
+                  "nearest in reach: noise multiplier", "case epsilon ="):
         assert words in told
     assert told.count("\n") == 1
 
@@ -149,28 +169,43 @@ def test_configuration_of_the_help_page_can_be_pasted(tmp_path):
     assert config["privacy"]["noise_schedule"] == [1.2, 1]
 
 
-@pytest.mark.parametrize(("old", "new", "words"), [
-    ('name = "diabetes"', 'name = "iris"', "accepted: digits, diabetes"), ("[model]", "[modle]", "unknown table [modle]"),
-    ("learning_rate = 0.5", "", "learning_rate is missing in [optimizer]"), ("learning_rate = 0.5", "rate = 1", "'rate'"),
-    ("learning_rate = 0.5", "learning_rate = -1", "learning_rate = -1"), ("mu = 2.0", 'mu = "4"', "is not a number"),
-    ("mu = 2.0", "mu = 2.0\nepsilon = 1", "got epsilon, mu"), ("mu = 2.0", "", "got none"),
-    ("mu = 2.0", "mu = -1", "mu = -1"), ("epochs = 8", "epochs = 8\nsteps = 3", "epochs or steps"),
-    ("epochs = 8", "epochs = 0", "epochs = 0"), ("epochs = 8", "steps = 1.5", "not a whole number"),
-    ("batch_size = 60", "batch_size = 355", "batch_size = 355"), ("batch_size = 60", "", "batch_size = None"),
-    ("epochs = 8", "", "steps"), ("canaries = 20", "canaries = 200", "canaries = 200"),
-    ("canaries = 20", "canaries = -1", "canaries = -1"), ("canaries = 20", 'canaries = 20\nkind = "odd"', "kind = 'odd'"),
-    ('name = "linear"', 'name = "cnn"', "a cnn takes records of shape"), ("[data]", "[data]\nfolder = 'x'", "does not go with"),
-    ("[audit]", "[run]\nseed = -1\n[audit]", "seed = -1"), ("canaries = 20", "confidence = 1.5", "confidence = 1.5"),
-    ("canaries = 20", "confidence = nan", "confidence = nan"), ("epochs = 8", "epochs = inf", "epochs = inf"),
-    ("learning_rate = 0.5", "learning_rate = inf", "learning_rate = inf"), ("epochs = 8", "steps = 1000000000000", "steps = 1"),
-    ("learning_rate = 0.5", "learning_rate = 0.5\nmomentum = 1.5", "momentum = 1.5"),
-    ('name = "linear"', 'name = "mlp"\nwidth = 100000', "width"),
-    ("mu = 2.0", "mu = 1" + 400 * "0", "is not a number"), ("[data]", 5000 * "[", "job.toml"), ("[data]", "[data", "is not TOML"),
-    ("epochs = 8", "epochs = 8\nnoise_schedule = [1, -1]", "noise_schedule = [1, -1]"),
-    ("epochs = 8", "epochs = true", "epochs = True"),
-    ('name = "diabetes"', 'name = "adult"', "folder is missing")])
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [('name = "diabetes"', 'name = "iris"', "accepted: digits, diabetes"),
+     ("[model]", "[modle]", "unknown table [modle]"),
+     ("learning_rate = 0.5", "", "learning_rate is missing in [optimizer]"),
+     ("learning_rate = 0.5", "rate = 1", "'rate'"),
+     ("learning_rate = 0.5", "learning_rate = -1", "learning_rate = -1"),
+     ("mu = 2.0", 'mu = "4"', "is not a number"),
+     ("mu = 2.0", "mu = 2.0\nepsilon = 1", "got epsilon, mu"), ("mu = 2.0", "", "got none"),
+     ("mu = 2.0", "mu = -1", "mu = -1"),
+     ("epochs = 8", "epochs = 8\nsteps = 3", "epochs or steps"),
+     ("epochs = 8", "epochs = 0", "epochs = 0"),
+     ("epochs = 8", "steps = 1.5", "not a whole number"),
+     ("batch_size = 60", "batch_size = 355", "batch_size = 355"),
+     ("batch_size = 60", "", "batch_size = None"), ("epochs = 8", "", "steps"),
+     ("canaries = 20", "canaries = 200", "canaries = 200"),
+     ("canaries = 20", "canaries = -1", "canaries = -1"),
+     ("canaries = 20", 'canaries = 20\nkind = "odd"', "kind = 'odd'"),
+     ('name = "linear"', 'name = "cnn"', "a cnn takes records of shape"),
+     ("[data]", "[data]\nfolder = 'x'", "does not go with"),
+     ("[audit]", "[run]\nseed = -1\n[audit]", "seed = -1"),
+     ("canaries = 20", "confidence = 1.5", "confidence = 1.5"),
+     ("canaries = 20", "confidence = nan", "confidence = nan"),
+     ("epochs = 8", "epochs = inf", "epochs = inf"),
+     ("learning_rate = 0.5", "learning_rate = inf", "learning_rate = inf"),
+     ("epochs = 8", "steps = 1000000000000", "steps = 1"),
+     ("learning_rate = 0.5", "learning_rate = 0.5\nmomentum = 1.5", "momentum = 1.5"),
+     ('name = "linear"', 'name = "mlp"\nwidth = 100000', "width"),
+     ("mu = 2.0", "mu = 1" + 400 * "0", "is not a number"), ("[data]", 5000 * "[", "job.toml"),
+     ("[data]", "[data", "is not TOML"),
+     ("epochs = 8", "epochs = 8\nnoise_schedule = [1, -1]", "noise_schedule = [1, -1]"),
+     ("epochs = 8", "epochs = true", "epochs = True"),
+     ('name = "diabetes"', 'name = "adult"', "folder is missing")],
+)
 def test_bad_files(tmp_path, capsys, old, new, words):
-    arguments = ["train", "--config", str(written(tmp_path, change=(old, new))), "--out", str(tmp_path / "run")]
+    arguments = ["train", "--config", str(written(tmp_path, change=(old, new))), "--out",
+                 str(tmp_path / "run")]
     assert cli.main(arguments) == 2
     told = capsys.readouterr()
     assert words in told.err
@@ -178,12 +213,16 @@ def test_bad_files(tmp_path, capsys, old, new, words):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("flags", "words"), [
-    ([], "--config"), (["--config", "nothing.toml"], "cannot read nothing.toml"),
-    (["--config", "job.toml", "--resume"], "no run"),
-    (["--config", "job.toml", "--resume", "--dry-run"], "does not go with"), (["--config", "job.toml", "--rezume"], "--rezume"),
-    (["--config", "job.toml", "--out", "full"], "is not empty"), (["--config", "job.toml", "--out", "job.toml"], "not a folder"),
-    (["--config", "job.toml", "--out", "full", "--resume"], "no run")])
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [([], "--config"), (["--config", "nothing.toml"], "cannot read nothing.toml"),
+     (["--config", "job.toml", "--resume"], "no run"),
+     (["--config", "job.toml", "--resume", "--dry-run"], "does not go with"),
+     (["--config", "job.toml", "--rezume"], "--rezume"),
+     (["--config", "job.toml", "--out", "full"], "is not empty"),
+     (["--config", "job.toml", "--out", "job.toml"], "not a folder"),
+     (["--config", "job.toml", "--out", "full", "--resume"], "no run")],
+)
 def test_bad_flags(tmp_path, capsys, monkeypatch, flags, words):
     monkeypatch.chdir(tmp_path)
     written(tmp_path)
@@ -197,13 +236,19 @@ def test_bad_flags(tmp_path, capsys, monkeypatch, flags, words):
     assert not (tmp_path / "runs").exists()
 
 
-GOOD = Dataset(np.zeros((6, 2), np.float32), np.arange(6) % 2, np.zeros((2, 2), np.float32), np.arange(2))
-BAD = {"nan": (GOOD._replace(x=np.where(np.arange(6)[:, None] == 3, np.nan, 0.0)), "training data are not finite in record 3"),
-       "empty": (GOOD._replace(x=GOOD.x[:0], y=GOOD.y[:0]), "training data have no records"),
-       "one class": (GOOD._replace(y=np.zeros(6, int), test_y=np.zeros(2, int)), "one class, 0"),
-       "negative": (GOOD._replace(y=np.arange(6) - 1), "the label -1"),
-       "unknown": (GOOD._replace(test_y=np.array([0, 7])), "the test data have the label 7, outside 0 ... 1"),
-       "lengths": (GOOD._replace(y=GOOD.y[:5]), "6 records and 5 labels")}
+GOOD = Dataset(
+    np.zeros((6, 2), np.float32), np.arange(6) % 2, np.zeros((2, 2), np.float32), np.arange(2)
+)
+BAD = {
+    "nan": (GOOD._replace(x=np.where(np.arange(6)[:, None] == 3, np.nan, 0.0)),
+            "training data are not finite in record 3"),
+    "empty": (GOOD._replace(x=GOOD.x[:0], y=GOOD.y[:0]), "training data have no records"),
+    "one class": (GOOD._replace(y=np.zeros(6, int), test_y=np.zeros(2, int)), "one class, 0"),
+    "negative": (GOOD._replace(y=np.arange(6) - 1), "the label -1"),
+    "unknown": (GOOD._replace(test_y=np.array([0, 7])),
+                "the test data have the label 7, outside 0 ... 1"),
+    "lengths": (GOOD._replace(y=GOOD.y[:5]), "6 records and 5 labels"),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -216,11 +261,14 @@ def test_bad_data(name):
 
 def test_config_has_every_setting(tmp_path):
     config = read_config(written(tmp_path))
-    assert {table: set(settings) for table, settings in config.items()} == {t: set(s) for t, s in TABLES.items()}
+    assert {table: set(settings) for table, settings in config.items()} == {
+        t: set(s) for t, s in TABLES.items()
+    }
     assert config["privacy"]["delta"] == 1e-5
     assert config["run"]["seed"] is None
-    assert checked({"data": {"name": "digits"}, "model": {"name": "mlp"}, "optimizer": {"learning_rate": 1},
-                    "privacy": {"mu": 1}}, "file")["model"]["width"] == 16
+    least = {"data": {"name": "digits"}, "model": {"name": "mlp"},
+             "optimizer": {"learning_rate": 1}, "privacy": {"mu": 1}}
+    assert checked(least, "file")["model"]["width"] == 16
 
 
 def test_examples_are_read():
@@ -232,7 +280,8 @@ def test_examples_are_read():
 @pytest.mark.parametrize("kind", ["mislabelled", "blank"])
 def test_canary_records(kind, tmp_path):
     """As many as asked for, of the data's kind, with labels that are (not) theirs."""
-    config = read_config(written(tmp_path, kind=("canaries = 20", f'canaries = 20\nkind = "{kind}"'),
+    config = read_config(written(tmp_path,
+                                 kind=("canaries = 20", f'canaries = 20\nkind = "{kind}"'),
                                  privacy=("mu = 2.0", "mu = 5.0\nthreat_model = 'membership'")))
     job = train.Job(config)
     data = datasets.diabetes()
@@ -261,11 +310,16 @@ def test_burial():
 def test_local_files(tmp_path, name, model, write):
     """Whatever the loaders read can be trained on, from the file's words alone."""
     write(tmp_path)
-    config = checked({"data": {"name": name, "folder": str(tmp_path)}, "model": {"name": model, "width": 2},
-                      "optimizer": {"name": "adam", "learning_rate": 0.01},
-                      "privacy": {"mu": 20.0, "batch_size": 16, "steps": 2}}, "job")
+    config = checked(
+        {"data": {"name": name, "folder": str(tmp_path)}, "model": {"name": model, "width": 2},
+         "optimizer": {"name": "adam", "learning_rate": 0.01},
+         "privacy": {"mu": 20.0, "batch_size": 16, "steps": 2}},
+        "job",
+    )
     job = train.Job(config)
     silent = Quiet(job.records, 16, (1.0, 1.0), job.trainer.dim)
-    found = job.trainer.fit({"x": job.data.x, "y": job.data.y}, plan=silent, seed=0, evaluate=job.evaluate)
+    found = job.trainer.fit(
+        {"x": job.data.x, "y": job.data.y}, plan=silent, seed=0, evaluate=job.evaluate
+    )
     assert 0 <= found.history[-1]["test_accuracy"] <= 1
     assert np.isfinite(found.history[-1]["test_loss"])

@@ -1,9 +1,10 @@
 """What privacy costs: composition of mechanisms, and the parameters that meet a target."""
 
 from jaxpriv.accounting.calibrate import calibrate
-from jaxpriv.accounting.composition import compose
+from jaxpriv.accounting.compose import compose
 from jaxpriv.accounting.limits import gaussian_limit
 from jaxpriv.accounting.renyi import renyi_divergence, renyi_epsilon
 from jaxpriv.accounting.schedule import Schedule, optimise_schedule
 
-__all__ = ["Schedule", "calibrate", "compose", "gaussian_limit", "optimise_schedule", "renyi_divergence", "renyi_epsilon"]
+__all__ = ["Schedule", "calibrate", "compose", "gaussian_limit", "optimise_schedule",
+           "renyi_divergence", "renyi_epsilon"]

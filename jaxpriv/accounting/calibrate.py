@@ -1,16 +1,18 @@
-"""The parameter at which a curve just meets a target: a root of the estimate, moved until the upper bound says yes."""
+"""The parameter at which a curve just meets a target: a root of the estimate,
+moved until the upper bound says yes.
+"""
 
 import math
-from typing import Any, NamedTuple
+from functools import partial
 
 import jax
 import numpy as np
 
-from jaxpriv import _array as xp
-from jaxpriv._checks import NONNEGATIVE, UNIT, Domain, check_domain, is_traced
+from jaxpriv._checks import is_traced
+from jaxpriv.accounting.calibrate_traced import with_tracers
+from jaxpriv.accounting.privacy_target import target_of
 
 _STEPS = 100
-_SEARCHED = 2e-11  # relative width of what `epsilon_bounds` adds by its search
 _TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
 _SECANTS = 40
 _CLOSE = 1e-7  # a secant's step; the one after it would be about its square
@@ -18,74 +20,73 @@ _LEAP = 2.0  # the longest step
 _BLUR = 1e-2  # a surplus up to which it is the width of a bracket
 
 
-def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None, bracket=(1e-3, 1e3),
-              integer=False):
+def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None,
+              bracket=(1e-3, 1e3), integer=False):
     """The parameter for which a mechanism just meets one privacy target, against both directions.
 
     Exactly one target: (epsilon, delta), or advantage, or mu, or (fpr, tpr).
 
     Args:
-        make_curve: parameter (a float) -> `Curve`, more private towards one end of the bracket (noise or clipping norm of
-            others upwards, sampling rate, steps or own clipping norm downwards: found out by trying).
+        make_curve: parameter (a float) -> `Curve`, more private towards one end of the bracket
+            (noise or clipping norm of others upwards, sampling rate, steps or own clipping norm
+            downwards: found out by trying).
         epsilon: >= 0, with delta in (0, 1]: the curve must support (epsilon, delta).
         advantage: in [0, 1]: the largest power - alpha.
         mu: >= 0: the smallest Gaussian curve below must be G_mu.
         fpr, tpr: in [0, 1]: the power at level fpr must not exceed tpr.
         bracket: (low, high) > 0 with the answer in between.
-        integer: look for a whole number, such as a number of steps; `make_curve` is asked for what lies between, too.
+        integer: look for a whole number, such as a number of steps;
+            `make_curve` is asked for what lies between, too.
 
-    Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that is private enough).
-        Differentiable (`jax.grad`, `jax.jvp`, not inside `jit`) in the target and in every number that `make_curve` takes
-        from around it, by the implicit function theorem.
-    Guarantee: the target holds at the returned parameter by its upper bound (`delta_bounds`, `gdp_mu`, `beta_bounds`), which
-        is evaluated there before returning. Runs in float64 whatever the mode.
-    Raises: ValueError for a missing, double or impossible target, for a bracket on whose ends the target both holds or
-        both fails, and inside `jit`.
+    Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that
+        is private enough). Where a tracer is among the targets or in what `make_curve` takes from
+        around it, inside `jit`, `vmap` or `grad`: an array () of JAX's default dtype, the
+        parameter as a part of the program (whole, but a float, with `integer`). `vmap` gives one
+        answer for each target; of an array of targets, or of curves, the strictest decides.
+        Differentiable in the target and in every number that `make_curve` takes from around it, by
+        the implicit function theorem (with `integer` as if the answer were not rounded).
+    Guarantee: the target holds at the returned parameter by its upper bound (`delta_bounds`,
+        `gdp_mu`, `beta_bounds`), which is evaluated there before returning, in float64 whatever the
+        mode. Inside `jit` in float32 it holds at exactly the float32 number that is returned, and
+        for the curve that `make_curve` computes from it in float32 as well; the bounds' own
+        conditions inside `jit` are those of `Curve.delta_bounds`, and mu is bounded in float32.
+    Raises: ValueError for a missing, double or impossible target, and for a bracket on whose ends
+        the target both holds or both fails. Inside `jit`, where nothing can be raised for a number,
+        the answer is NaN then.
 
         >>> import jaxpriv
-        >>> noise = jaxpriv.calibrate(lambda std: jaxpriv.worst_case.gaussian(1 / std), epsilon=1.0, delta=1e-5)
+        >>> noise = jaxpriv.calibrate(lambda std: jaxpriv.worst_case.gaussian(1 / std), epsilon=1.0,
+        ...                           delta=1e-5)
         >>> print(f"{noise:.4f}")
         3.7306
-        >>> jaxpriv.calibrate(lambda n: jaxpriv.worst_case.gaussian(0.1).compose(n), epsilon=1.0, delta=1e-5, integer=True,
-        ...                   bracket=(1, 1000))
+        >>> jaxpriv.calibrate(lambda n: jaxpriv.worst_case.gaussian(0.1).compose(n), epsilon=1.0,
+        ...                   delta=1e-5, integer=True, bracket=(1, 1000))
         7
+        >>> import jax, jax.numpy as jnp
+        >>> def noise_for(epsilon):
+        ...     curve_of = lambda std: jaxpriv.worst_case.gaussian(1 / std)
+        ...     return jaxpriv.calibrate(curve_of, epsilon=epsilon, delta=1e-5)
+        >>> noises = jax.jit(jax.vmap(noise_for))(jnp.array([0.5, 1.0, 2.0]))
+        >>> print(*(f"{noise:.4f}" for noise in noises))
+        7.0318 3.7306 1.9938
     """
     target = target_of(epsilon, delta, advantage, mu, fpr, tpr)
     ends = _ends(bracket, integer)
     if not is_traced((target.values, make_curve(ends[0]))):
         return _found(make_curve, target, ends, integer)
-
-    # what make_curve takes from around it becomes an argument, which the rule below differentiates by
-    with jax.enable_x64(True):
-        curve_of, around = jax.closure_convert(make_curve, 1.0)
-
-    @xp.custom_jvp
-    def solution(values, around):
-        if is_traced((values, around)):
-            raise ValueError("calibrate() searches with concrete numbers: call it outside jit")
-        known = target._replace(values=tuple(map(float, values)))
-        return xp.asarray(_found(lambda parameter: curve_of(parameter, *around), known, ends, integer))
-
-    @solution.defjvp
-    def _(primals, tangents):
-        parameter = solution(*primals)
-
-        def excess(parameter, values, around):
-            curve = curve_of(parameter, *around).symmetric()
-            return xp.reshape(target._replace(values=values).excess(curve), ())
-
-        slope = jax.grad(excess)(parameter, *primals)
-        _, change = jax.jvp(lambda *given: excess(parameter, *given), primals, tangents)
-        return parameter, -change / slope
-
-    return solution(tuple(xp.asarray(value, xp.result_type(float)) for value in target.values), tuple(around))
+    search = partial(_found, ends=ends, integer=integer)
+    return with_tracers(make_curve, target, ends, integer, search)
 
 
 def _ends(bracket, integer):
     low, high = (float(end) for end in bracket)
     if not 0 < low < high < math.inf:
         raise ValueError(f"bracket = {bracket} is not 0 < low < high < inf")
-    return (math.ceil(low), math.floor(high)) if integer else (low, high)
+    if integer:
+        low, high = math.ceil(low), math.floor(high)
+        if low >= high:
+            raise ValueError(f"bracket = {bracket} does not hold two whole numbers")
+    return low, high
 
 
 def _found(make_curve, target, ends, integer):
@@ -93,7 +94,9 @@ def _found(make_curve, target, ends, integer):
     at = round if integer else float
 
     def surplus(parameter):
-        """log of what is certified over what is allowed: the target holds where that is not positive."""
+        """log of what is certified over what is allowed:
+        the target holds where that is not positive.
+        """
         with jax.enable_x64(True):
             certified, allowed = target.certified(make_curve(at(parameter)).symmetric())
         if np.all(certified <= allowed):
@@ -125,16 +128,18 @@ def _sides(surplus, low, high):
     if at_low == at_high:
         verb = "holds" if at_low else "fails"
         raise ValueError(
-            f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); widen it to enclose the answer"
+            f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); "
+            "widen it to enclose the answer"
         )
     return (low, high) if at_low else (high, low)
 
 
 def _by_secants(excess, depth, low, high):
-    """(where the estimate crosses zero, its slope by log parameter there), from the middle of the bracket; None if that fails.
+    """(where the estimate crosses zero, its slope by log parameter there), from the middle of the
+    bracket; None if that fails.
 
-    depth: -log of what is allowed, or None. log of a small probability goes with a power of the parameter, nearly: its
-    logarithm is what the secants are drawn through.
+    depth: -log of what is allowed, or None. log of a small probability goes with a power of the
+    parameter, nearly: its logarithm is what the secants are drawn through.
     """
 
     def value(t):
@@ -165,10 +170,11 @@ def _by_secants(excess, depth, low, high):
 
 
 def _root(excess, good, bad):
-    """Where the estimate crosses zero between parameters on both sides: Ridders' method on a logarithmic scale.
+    """Where the estimate crosses zero between parameters on both sides:
+    Ridders' method on a logarithmic scale.
 
-    Each round evaluates twice and at least halves the bracket; near the root the digits double. Newton's method would ask
-    for a derivative of whatever `make_curve` does.
+    Each round evaluates twice and at least halves the bracket; near the root the digits double.
+    Newton's method would ask for a derivative of whatever `make_curve` does.
     """
     a, b = math.log(good), math.log(bad)
     at_a, at_b = excess(good), excess(bad)
@@ -203,12 +209,13 @@ def _last_whole(surplus, good, bad, root):
 
 
 def _last_private(surplus, good, root, slope):
-    """From the root outwards until the target holds; and back, by halves, where that took long steps.
+    """From the root outwards until the target holds;
+    and back, by halves, where that took long steps.
 
-    The first step is as long as rounding asks for, the next as the width of the bound over the estimate's slope, each
-    further one four times the last.
+    The first step is as long as rounding asks for, the next as the width of the bound over the
+    estimate's slope, each further one four times the last.
     """
-    towards, failed, width = math.log(good / root), 0.0, 1e-12
+    towards, failed, width = math.log(good / root), 0.0, 3e-11
     while width < abs(towards):
         more = surplus(root * math.exp(math.copysign(width, towards)))
         if more <= 0:
@@ -222,65 +229,3 @@ def _last_private(surplus, good, root, slope):
         else:
             failed = middle
     return float(good) if width == abs(towards) else root * math.exp(math.copysign(width, towards))
-
-
-class Target(NamedTuple):
-    """One privacy target: its numbers, what a curve exceeds it by (negative if met), and what is certified of a curve."""
-
-    name: str
-    values: tuple
-
-    def excess(self, curve) -> Any:
-        """The estimate, in logarithms."""
-        if self.name == "epsilon and delta":
-            epsilon, delta = self.values
-            return curve.log_delta(epsilon) - xp.log(delta)
-        if self.name == "advantage":
-            return xp.log(curve.advantage()) - xp.log(self.values[0])
-        if self.name == "mu":
-            return xp.log(curve.gdp_mu()) - xp.log(self.values[0])
-        fpr, tpr = self.values
-        return xp.log(curve.power(fpr)) - xp.log(tpr)
-
-    def holds(self, curve):
-        """Does the curve surely meet it?"""
-        certified, allowed = self.certified(curve)
-        return certified <= allowed
-
-    def depth(self):
-        """-log of an allowed probability, None for other targets and for what allows everything."""
-        allowed = {"epsilon and delta": -1, "advantage": 0, "fpr and tpr": 1}.get(self.name)
-        if allowed is None or np.ndim(self.values[allowed]) or not 0 < self.values[allowed] < 1:
-            return None
-        return -math.log(self.values[allowed])
-
-    def certified(self, curve) -> Any:
-        """(an upper bound of what the target limits, the limit)."""
-        if self.name == "epsilon and delta":
-            epsilon, delta = self.values
-            # a little below epsilon, so that the upper end of epsilon_bounds(delta), found by a search, is not above it either
-            return curve.delta_bounds(epsilon * (1 - _SEARCHED))[1], delta
-        if self.name == "advantage":
-            return curve.advantage_bounds()[1], self.values[0]
-        if self.name == "mu":
-            return curve.gdp_mu(), self.values[0]
-        fpr, tpr = self.values
-        return (1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16), tpr
-
-
-def target_of(epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None):
-    """The one given target."""
-    targets = {"epsilon and delta": (epsilon, delta), "advantage": (advantage,), "mu": (mu,), "fpr and tpr": (fpr, tpr)}
-    given = [name for name, values in targets.items() if any(v is not None for v in values)]
-    if len(given) != 1 or any(v is None for v in targets[given[0]]):
-        raise ValueError(f"give exactly one target of: {', '.join(targets)}; got {', '.join(given) or 'none'}"
-                         + (" incomplete" if len(given) == 1 else ""))
-    domains = {"epsilon": NONNEGATIVE, "delta": Domain(0.0, 1.0, "(0, 1]", open_low=True), "advantage": UNIT,
-               "mu": NONNEGATIVE, "fpr": UNIT, "tpr": UNIT}
-    values = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "mu": mu, "fpr": fpr, "tpr": tpr}
-    for key, value in values.items():
-        if value is not None and not is_traced(value):
-            check_domain(key, value, domains[key])
-            if np.any(np.isnan(value)):
-                raise ValueError(f"{key} = {value} is outside its range {domains[key].text}")
-    return Target(given[0], targets[given[0]])

@@ -1,6 +1,8 @@
-"""Renyi divergences of Gaussian and sub-sampled Gaussian steps, at any real order, and the epsilon that they give.
+"""Renyi divergences of Gaussian and sub-sampled Gaussian steps, at any real order,
+and the epsilon that they give.
 
-With K = log M the transform of the privacy loss of a direction, D_a(Q||P) = K(a-1)/(a-1), and divergences of steps add up.
+With K = log M the transform of the privacy loss of a direction, D_a(Q||P) = K(a-1)/(a-1), and
+divergences of steps add up.
 """
 
 import math
@@ -8,30 +10,36 @@ from dataclasses import replace
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain
-from jaxpriv.accounting.composition import directions
-from jaxpriv.accounting.line import cumulants, loss_bound, over_steps
-from jaxpriv.accounting.transforms import TiltedGaussian
+from jaxpriv.composition.line import cumulants, loss_bound, over_steps
+from jaxpriv.composition.steps import directions
+from jaxpriv.composition.transforms import TiltedGaussian
 from jaxpriv.tradeoff.evaluate import elementwise
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _ORDER = Domain(1.0, math.inf, "[1, inf)", 2.0, open_high=True)
 _SERIES = 16
-_WIDEST = 0.6  # spacing at which the trapezoidal rule is still exact for a normal density: 2 e^(-2 pi^2/0.36) = 3e-24
+# spacing at which the trapezoidal rule is still exact for a normal density:
+# 2 e^(-2 pi^2/0.36) = 3e-24
+_WIDEST = 0.6
 
 
 def renyi_divergence(curve, order):
-    """D_a(Q||P) of a curve's direction, Q with the record and P without; of a symmetric curve the larger direction's.
+    """D_a(Q||P) of a curve's direction, Q with the record and P without;
+    of a symmetric curve the larger direction's.
 
     Args:
-        curve: from Gaussian noise, sub-sampled or not, and compositions of it; `reversed()` and `symmetric()` of them.
-        order: a, `Float[Array, "..."]` in [1, inf), any real number; 1 is the Kullback-Leibler divergence.
+        curve: from Gaussian noise, sub-sampled or not, and compositions of it;
+            `reversed()` and `symmetric()` of them.
+        order: a, `Float[Array, "..."]` in [1, inf), any real number;
+            1 is the Kullback-Leibler divergence.
 
-    Returns: `Float[Array, "..."]` in [0, inf), an estimate correct to rounding, differentiable in every parameter, count and
-        order. NaN where order * mu > 210 (mu of a sub-sampled step) and neither the rule nor the closed form of the limit of
-        large orders is exact.
+    Returns: `Float[Array, "..."]` in [0, inf), an estimate correct to rounding, differentiable in
+        every parameter, count and order. NaN where order * mu > 210 (mu of a sub-sampled step) and
+        neither the rule nor the closed form of the limit of large orders is exact.
     Raises: ValueError for an order outside its range and for curves whose divergence is not known.
-    Source: Mironov, Talwar, Zhang 2019 (integer orders); the integral of every order is derived in this module.
+    Source: Mironov, Talwar, Zhang 2019 (integer orders);
+        the integral of every order is derived in this module.
 
         >>> import jaxpriv
         >>> curve = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000)
@@ -42,16 +50,18 @@ def renyi_divergence(curve, order):
 
 
 def renyi_epsilon(curve, delta):
-    """The best epsilon that Renyi divergences give: the minimum over all real orders of their conversion at delta.
+    """The best epsilon that Renyi divergences give: the minimum over all real orders of their
+    conversion at delta.
 
     Args:
         curve: as in `renyi_divergence`.
         delta: `Float[Array, "..."]` in [0, 1].
 
     Returns: `Float[Array, "..."]` in [0, inf], differentiable in everything (twice).
-    Guarantee: never below the exact epsilon, up to rounding: an upper bound, 6 to 26% above the exact one for DP-SGD of 300
-        and more steps and several times it for one step at a small rate. Quote `epsilon_bounds`, which is certified; this is
-        for comparison with Renyi accountants.
+    Guarantee: never below the exact epsilon, up to rounding: an upper bound, 6 to 26% above the
+        exact one for DP-SGD of 300 and more steps and several times it for one step at a small
+        rate. Quote `epsilon_bounds`, which is certified; this is for comparison with
+        Renyi accountants.
     Raises: ValueError for a delta outside its range and for curves whose divergence is not known.
     Source: Canonne, Kamath, Steinke 2020, Proposition 12; Balle et al. 2020.
 
@@ -65,7 +75,9 @@ def renyi_epsilon(curve, delta):
 
 @elementwise(_ORDER, "order")
 def _divergence(experiment, order):
-    return _largest([over_steps(terms, _of_steps(terms, order - 1)) for terms in directions(experiment)])
+    return _largest(
+        [over_steps(terms, _of_steps(terms, order - 1)) for terms in directions(experiment)]
+    )
 
 
 @elementwise(UNIT, "delta")
@@ -74,7 +86,9 @@ def _epsilon(experiment, delta):
 
 
 def _largest(values):
-    """The largest over the directions; where they tie, as those of Gaussian noise do, the first with its derivative."""
+    """The largest over the directions; where they tie, as those of Gaussian noise do,
+    the first with its derivative.
+    """
     result = values[0]
     for value in values[1:]:
         result = xp.where(value > result, value, result)
@@ -88,7 +102,9 @@ def _of_steps(terms, c):
 
 
 def _of_step(transform, c):
-    """K(c)/c of one transform: from X = (M(c) - 1)/c where that is small, for K is lost in rounding there."""
+    """K(c)/c of one transform: from X = (M(c) - 1)/c where that is small,
+    for K is lost in rounding there.
+    """
     silent = transform.mu == 0
     transform = replace(transform, mu=xp.where(silent, 1.0, transform.mu))
     tilt = transform.tilted(c)
@@ -106,9 +122,11 @@ def _of_step(transform, c):
 
 
 def _excess(tilt, c, small):
-    """X = E_P[((1+u)^s - 1 - s u)/c] >= 0, for E_P[u] = 0, by the rule of the transform; 0 where not `small`.
+    """X = E_P[((1+u)^s - 1 - s u)/c] >= 0, for E_P[u] = 0, by the rule of the transform;
+    0 where not `small`.
 
-    With L = log(1+u) and s = 1 + c forwards, s = -c in reverse, s (s-1) = c (1+c) in both, and the summand is
+    With L = log(1+u) and s = 1 + c forwards, s = -c in reverse, s (s-1) = c (1+c) in both,
+    and the summand is
 
         e^b (e^(+-cL) - 1)/c -+ (e^L - 1),      e^b = 1+u forwards, 1 in reverse,
         (1+c) sum_{k>=2} L^k/k! (1 + s + ... + s^(k-2))
@@ -135,7 +153,8 @@ def _excess(tilt, c, small):
     high = xp.stop_gradient(turn) > 1.0
     flat = xp.stop_gradient(xp.abs(turn)) < 1e-5
     divisor = xp.where(c == 0, 1.0, c)
-    slow = xp.where(flat, sign * at * (1 + turn / 2 + turn * turn / 6), xp.expm1(xp.where(high, 0.0, turn)) / divisor)
+    slow = xp.where(flat, sign * at * (1 + turn / 2 + turn * turn / 6),
+                    xp.expm1(xp.where(high, 0.0, turn)) / divisor)
     steep = (xp.exp(xp.where(high, base + turn, 0.0)) - xp.exp(base)) / divisor
     away = xp.where(high, steep, xp.exp(base) * slow)
     away = away - sign * (xp.exp(log_weight + at) - xp.exp(log_weight))
@@ -143,10 +162,12 @@ def _excess(tilt, c, small):
 
 
 def _far_order(transform, tilt, c):
-    """(does it hold?, K(c)/c) as if the record took part always: M ~ rate^s e^(mu^2 s (s-1)/2), forwards, at large orders.
+    """(does it hold?, K(c)/c) as if the record took part always: M ~ rate^s e^(mu^2 s (s-1)/2),
+    forwards, at large orders.
 
-    What is left out: (1 + (1-q) e^(-a)/q)^s, a = mu z - mu^2/2, whose logarithm has a mean of at most
-    s (1-q)/q e^(-mu^2 (s-1)) at z around s mu; and the part of the integral near z = 0, (1-q)^s at most.
+    What is left out: (1 + (1-q) e^(-a)/q)^s, a = mu z - mu^2/2, whose logarithm has a mean of at
+    most s (1-q)/q e^(-mu^2 (s-1)) at z around s mu; and the part of the integral near
+    z = 0, (1-q)^s at most.
     """
     mu, rate, s = transform.mu, transform.rate, tilt.s
     closed = (s * xp.log(rate) + mu * mu * s * (s - 1) / 2) / xp.where(c > 0, c, 1.0)
@@ -158,8 +179,9 @@ def _far_order(transform, tilt, c):
 def _converted(terms, delta):
     """min over c = a - 1 > 0 of D_a + log(1 - 1/a) - log(a delta)/(a-1).
 
-    With K the transform of all steps that is (K(c) + c log c - (1+c) log(1+c) - log delta)/c, and its slope in c has the
-    sign of  f(c) = c K'(c) - K(c) + log(1+c) + log delta,  f' = c K'' + 1/(1+c) > 0:  one minimum, where f = 0.
+    With K the transform of all steps that is (K(c) + c log c - (1+c) log(1+c) - log delta)/c, and
+    its slope in c has the sign of f(c) = c K'(c) - K(c) + log(1+c) + log delta,
+    f' = c K'' + 1/(1+c) > 0: one minimum, where f = 0.
     """
     inside = (delta > 0) & (delta < 1)
     log_delta = safe_log(xp.where(inside, delta, 0.5))
@@ -174,7 +196,8 @@ def _converted(terms, delta):
 
     low = xp.full_like(log_delta, -20.0)
     c = xp.stop_gradient(xp.exp(newton_in_bracket(along, low, low + 45.0, iterations=50)))
-    # The value's first derivatives need no derivative of c. The second ones do: one step of Newton's that goes nowhere.
+    # The value's first derivatives need no derivative of c. The second ones do: one step of
+    # Newton's that goes nowhere.
     value, rise = slope(c)
     step = xp.where(xp.abs(value) < 1e-4, -value / xp.stop_gradient(rise), 0.0)
     c = c + step - xp.stop_gradient(step)

@@ -19,8 +19,9 @@ _NUDGES = 40
 class Schedule(NamedTuple):
     """Parameters of the steps with what they are worth and what they cost.
 
-    utility: of `parameters`; delta_bounds: certified (lower, upper) of delta at the budget's epsilon, both directions;
-    history: the utility of every iterate, each on the budget; the first is `start`, scaled.
+    utility: of `parameters`; delta_bounds: certified (lower, upper) of delta at the budget's
+    epsilon, both directions; history: the utility of every iterate, each on the budget;
+    the first is `start`, scaled.
     """
 
     parameters: Any
@@ -29,29 +30,38 @@ class Schedule(NamedTuple):
     history: np.ndarray
 
 
-def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=math.inf, optimizer=None, iterations=200,
-                      progress=False):
-    """The schedule of greatest utility that gradient ascent finds among those which spend one privacy budget.
+def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=math.inf,
+                      optimizer=None, iterations=200, progress=False):
+    """The schedule of greatest utility that gradient ascent finds among those which spend
+    one privacy budget.
 
     Args:
-        make_curve: parameters -> `Curve`, as a pure function: every parameter more private in the same sense (all noises,
-            or all rates). `jaxpriv.compose(..., axis=-1)` for steps, `compose` of `curve.compose(n)` for phases.
+        make_curve: parameters -> `Curve`, as a pure function: every parameter more private in the
+            same sense (all noises, or all rates). `jaxpriv.compose(..., axis=-1)` for steps,
+            `compose` of `curve.compose(n)` for phases.
         utility: parameters -> scalar, differentiable, larger for less privacy.
-        start: a pytree of arrays in (0, largest): the shape to start from; its scale does not matter.
+        start: a pytree of arrays in (0, largest): the shape to start from;
+            its scale does not matter.
         epsilon: >= 0, with delta in (0, 1): the budget.
         largest: the bound of the parameters: 1 for sampling rates.
-        optimizer: an `optax.GradientTransformation` for the logs of the parameters; Adam from a rate of 0.1 down to 0 if None.
-        iterations: how many steps it takes, of about two gradients of the composition each; 0 only scales `start`.
+        optimizer: an `optax.GradientTransformation` for the logs of the parameters; Adam from a
+            rate of 0.1 down to 0 if None.
+        iterations: how many steps it takes, of about two gradients of the composition each;
+            0 only scales `start`.
         progress: show a bar on a terminal.
 
-    Returns: the best `Schedule` that was seen, in float64 NumPy arrays. A local optimum, if the steps were enough.
-    Guarantee: `delta_bounds[1] <= delta` at the returned parameters, against both directions (`symmetric()`); evaluated
-        there before returning.
-    Raises: ValueError for values outside their range, if no scale of `start` spends the budget, and if the optimizer diverges.
+    Returns: the best `Schedule` that was seen, in float64 NumPy arrays.
+        A local optimum, if the steps were enough.
+    Guarantee: `delta_bounds[1] <= delta` at the returned parameters, against both directions
+        (`symmetric()`); evaluated there before returning.
+    Raises: ValueError for values outside their range, if no scale of `start` spends the budget, and
+        if the optimizer diverges.
     Source: implicit differentiation of the constraint, derived in this module.
 
         >>> import jax.numpy as jnp, jaxpriv
-        >>> weights = jnp.array([1.0, 16.0])  # of plain releases the best variances go like 1/sqrt(weight)
+        >>> weights = jnp.array(
+        ...     [1.0, 16.0]
+        ... )  # of plain releases the best variances go like 1/sqrt(weight)
         >>> best = jaxpriv.accounting.optimise_schedule(
         ...     lambda noise: jaxpriv.compose(jaxpriv.worst_case.gaussian(1 / noise), axis=-1),
         ...     lambda noise: -jnp.sum(weights * noise**2), jnp.ones(2), epsilon=1.0, delta=1e-5)
@@ -74,7 +84,9 @@ def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=mat
         value, rise = problem.worth(logs)
         history, best = [float(value)], (float(value), logs)
         console = Console()
-        with Progress(console=console, disable=not (progress and console.is_terminal), transient=True) as bar:
+        with Progress(
+            console=console, disable=not (progress and console.is_terminal), transient=True
+        ) as bar:
             for _ in bar.track(range(iterations), description="schedule"):
                 change, state = optimizer.update(_along_budget(rise, slopes), state, logs)
                 logs, slopes = problem.on_budget(optax.apply_updates(logs, change))
@@ -92,7 +104,11 @@ def _check(start, epsilon, delta, largest, iterations):
         raise ValueError(f"largest = {largest} is outside its range (0, inf]")
     if iterations != int(iterations) or iterations < 0:
         raise ValueError(f"iterations = {iterations} is not a whole number >= 0")
-    domain = POSITIVE if largest == math.inf else Domain(0.0, largest, f"(0, {largest:g})", open_low=True, open_high=True)
+    domain = (
+        POSITIVE
+        if largest == math.inf
+        else Domain(0.0, largest, f"(0, {largest:g})", open_low=True, open_high=True)
+    )
     for leaf in jax.tree.leaves(start):
         check_domain("start", leaf, domain)
 
@@ -100,8 +116,9 @@ def _check(start, epsilon, delta, largest, iterations):
 def _along_budget(rise, slopes):
     """The descent direction -dU/dz on the budget.
 
-    With z the logs, p = e^(z + l) and the scale l(z) that keeps g(z + l) = log delta: dl/dz_i = -g_i/sum g, because l moves
-    all logs alike, and so dU/dz_i = U_i - (sum U) g_i/sum g, at l = 0.
+    With z the logs, p = e^(z + l) and the scale l(z) that keeps
+    g(z + l) = log delta: dl/dz_i = -g_i/sum g, because l moves all logs alike, and so
+    dU/dz_i = U_i - (sum U) g_i/sum g, at l = 0.
     """
     share = _total(rise) / _total(slopes)
     return jax.tree.map(lambda u, g: share * g - u, rise, slopes)
@@ -116,10 +133,13 @@ def _shifted(logs, by):
 
 
 class _Problem:
-    """Utility and privacy as functions of logs z, the parameters being x/(1 + x/largest), x = e^z."""
+    """Utility and privacy as functions of logs z,
+    the parameters being x/(1 + x/largest), x = e^z.
+    """
 
     def __init__(self, make_curve, utility, epsilon, log_delta, largest):
-        self.make_curve, self.epsilon, self.log_delta, self.largest = make_curve, epsilon, log_delta, largest
+        self.make_curve, self.epsilon = make_curve, epsilon
+        self.log_delta, self.largest = log_delta, largest
         self.worth = jax.jit(jax.value_and_grad(lambda logs: utility(self.parameters(logs))))
         cost = jax.value_and_grad(lambda logs: self.curve(self.parameters(logs)).log_delta(epsilon))
         self.cost_and_slopes = jax.jit(cost)
@@ -138,10 +158,14 @@ class _Problem:
                 cost = float(self.cost_and_slopes(_shifted(logs, by))[0])
                 if -1e4 < cost < -1e-9:
                     return _shifted(logs, by)
-        raise ValueError(f"start: delta is 0 or 1 at epsilon = {self.epsilon:g} at every scale from e^-8 to e^8")
+        raise ValueError(
+            f"start: delta is 0 or 1 at epsilon = {self.epsilon:g} at every scale from e^-8 to e^8"
+        )
 
     def on_budget(self, logs, tolerance=_ON_BUDGET):
-        """Logs moved to the scale that spends the budget, and the slopes of log delta there: Newton's steps, of at most 1."""
+        """Logs moved to the scale that spends the budget, and the slopes of log delta there:
+        Newton's steps, of at most 1.
+        """
         for _ in range(_NEWTON):
             cost, slopes = self.cost_and_slopes(logs)
             excess, slope = float(cost) - self.log_delta, float(_total(slopes))
@@ -150,8 +174,10 @@ class _Problem:
             if not math.isfinite(excess / slope if slope else math.nan):
                 break
             logs = _shifted(logs, min(max(-excess / slope, -1.0), 1.0))
-        raise ValueError(f"no scale of the schedule has log delta = {self.log_delta:.6g} at epsilon = {self.epsilon:g}; "
-                         f"the last one tried has {float(cost):.6g}")
+        raise ValueError(
+            f"no scale of the schedule has log delta = {self.log_delta:.6g} at epsilon = "
+            f"{self.epsilon:g}; the last one tried has {float(cost):.6g}"
+        )
 
     def verified(self, logs, delta, history):
         """The schedule at these logs, moved to the private side until its upper bound holds."""
@@ -163,5 +189,7 @@ class _Problem:
             bounds = tuple(float(end) for end in self.curve(parameters).delta_bounds(self.epsilon))
             if bounds[1] <= delta:
                 return Schedule(parameters, float(self.worth(moved)[0]), bounds, history)
-        raise ValueError(f"the certified upper bound {bounds[1]:.6g} of delta stays above {delta:g} near the optimum: "
-                         "the bracket of this composition is too wide")
+        raise ValueError(
+            f"the certified upper bound {bounds[1]:.6g} of delta stays above {delta:g} near the "
+            "optimum: the bracket of this composition is too wide"
+        )

@@ -1,4 +1,6 @@
-"""Canaries: records made or chosen to be easy to detect, so that an audit sees as much as there is to see."""
+"""Canaries: records made or chosen to be easy to detect,
+so that an audit sees as much as there is to see.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +13,14 @@ OBJECTIVES = ("mahalanobis", "canife")
 
 
 def mahalanobis(gradients, reference):
-    """The Mahalanobis score |g - mean|^2 under C^-1 of every gradient: how easily each is detected in a mean.
+    """The Mahalanobis score |g - mean|^2 under C^-1 of every gradient:
+    how easily each is detected in a mean.
 
     Args:
         gradients: `Float[Array, "candidates d"]`. reference: from `jaxpriv.attacks.reference`.
 
-    Returns: `Float[Array, "candidates"]`, in [0, inf); over n it is the leakage score of `jaxpriv.target`. Its argmax is the
-        canary that hurts the model least: a real record.
+    Returns: `Float[Array, "candidates"]`, in [0, inf); over n it is the leakage score of
+        `jaxpriv.target`. Its argmax is the canary that hurts the model least: a real record.
     Source: Azize and Basu 2025 (AISTATS), Algorithm 3 (with the covariance centred).
 
         >>> import numpy as np
@@ -33,7 +36,8 @@ def mahalanobis(gradients, reference):
 
 
 def easy_medium_hard(scores):
-    """The places of the highest, the median and the lowest score: the three targets of Azize and Basu 2025's experiments.
+    """The places of the highest, the median and the lowest score: the three targets of Azize and
+    Basu 2025's experiments.
 
     Args:
         scores: `Float[Array, "candidates"]`. Returns: `Int[Array, "3"]`. Source: Azize and Basu
@@ -51,7 +55,8 @@ def dirac(dim, norm=1.0, index=0):
     """The Dirac canary: a gradient with a single entry, as long as clipping lets it be.
 
     Args:
-        dim: number of parameters. norm: `Float[Array, ""]` in (0, inf): the clipping norm. index: in [0, dim).
+        dim: number of parameters. norm: `Float[Array, ""]` in (0, inf): the clipping norm.
+            index: in [0, dim).
 
     Returns: `Float[Array, "dim"]`. Raises: ValueError for values outside their range.
     Source: Nasr et al. 2023; Kaissis et al. 2023 (NeurIPS 36), section 5 (the worst case of the
@@ -71,7 +76,8 @@ def mislabelled(key, labels, classes):
     Args:
         key: a JAX key. labels: `Int[Array, "..."]` in [0, classes). classes: at least 2.
 
-    Returns: labels of the same shape, none where it was. Raises: ValueError for fewer than two classes.
+    Returns: labels of the same shape, none where it was.
+        Raises: ValueError for fewer than two classes.
     Source: Nasr, Songi, Thakurta, Papernot, Carlini 2021.
 
         >>> import jax
@@ -98,22 +104,26 @@ def blank(example):
     return jax.tree.map(jnp.zeros_like, example)
 
 
-def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm=None, steps=100, optimizer=None,
-          inputs=None):
+def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm=None, steps=100,
+          optimizer=None, inputs=None):
     """A canary by gradient descent on the record itself.
 
-    "mahalanobis" climbs |g - mean|^2 under C^-1 of the record's (clipped) gradient g. "canife" descends
-    sum_i (u_i^T g)^2 + max(clip_norm - |g|, 0)^2 over the reference gradients u_i.
+    "mahalanobis" climbs |g - mean|^2 under C^-1 of the record's (clipped) gradient g. "canife"
+    descends sum_i (u_i^T g)^2 + max(clip_norm - |g|, 0)^2 over the reference gradients u_i.
 
     Args:
-        loss: (model, example) -> scalar, twice differentiable. model: as in `per_example_gradients`.
+        loss: (model, example) -> scalar, twice differentiable.
+            model: as in `per_example_gradients`.
         example: the record to start from, a pytree.
-        reference: from `jaxpriv.attacks.reference` for "mahalanobis"; the gradients, `Float[Array, "n d"]`, for "canife".
+        reference: from `jaxpriv.attacks.reference` for "mahalanobis"; the gradients,
+            `Float[Array, "n d"]`, for "canife".
         clip_norm: in (0, inf): of training; "canife" needs it.
         steps, optimizer: an optax optimiser, Adam at 0.05 unless given.
-        inputs: the part of the example to move, as a pytree of booleans like it; its floating-point leaves unless given.
+        inputs: the part of the example to move, as a pytree of booleans like it;
+            its floating-point leaves unless given.
 
-    Returns: (record, `Float[Array, "steps"]`: the objective before each step). The record is the best one seen.
+    Returns: (record, `Float[Array, "steps"]`: the objective before each step).
+        The record is the best one seen.
     Raises: ValueError for an unknown objective, steps < 1, or "canife" without clip_norm.
     Source: Maddock, Sablayrolles, Stock 2022; Azize and Basu 2025 (AISTATS), Eq. (26) and section
     5.
@@ -130,7 +140,9 @@ def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm
     if objective not in OBJECTIVES:
         raise ValueError(f"objective = {objective!r}; accepted: {', '.join(OBJECTIVES)}")
     if objective == "canife" and clip_norm is None:
-        raise ValueError("clip_norm = None does not go with objective = 'canife'; accepted: (0, inf)")
+        raise ValueError(
+            "clip_norm = None does not go with objective = 'canife'; accepted: (0, inf)"
+        )
     if steps < 1:
         raise ValueError(f"steps = {steps} is outside its range [1, inf)")
     import optax  # only here: it takes longer to import than all curves
@@ -145,10 +157,14 @@ def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm
 
     def record(moved):
         moved = iter(moved)
-        return jax.tree.unflatten(structure, [next(moved) if mark else leaf for mark, leaf in zip(marks, leaves)])
+        return jax.tree.unflatten(
+            structure, [next(moved) if mark else leaf for mark, leaf in zip(marks, leaves)]
+        )
 
     def value(moved):
-        gradient = per_example_gradients(function, parameters, jax.tree.map(lambda leaf: leaf[None], record(moved)))
+        gradient = per_example_gradients(
+            function, parameters, jax.tree.map(lambda leaf: leaf[None], record(moved))
+        )
         if objective == "mahalanobis":
             gradient = gradient if clip_norm is None else clip(gradient, clip_norm)
             return -mahalanobis(gradient, reference)[0]
@@ -161,7 +177,12 @@ def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm
         better = now < best_value
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), moved, best)
         change, momentum = optimizer.update(slope, momentum, moved)
-        return (optax.apply_updates(moved, change), momentum, best, jnp.minimum(now, best_value)), now
+        return (
+            optax.apply_updates(moved, change),
+            momentum,
+            best,
+            jnp.minimum(now, best_value),
+        ), now
 
     start = [leaf for leaf, mark in zip(leaves, marks) if mark]
     (_, _, best, _), seen = jax.jit(lambda start: jax.lax.scan(

@@ -1,7 +1,8 @@
 """Membership games, played thousands of times in one program.
 
-A game is a `release`: a function (key, member) -> output, one round with the record in question present or absent. `crafter`
-makes one of a mechanism, a law of records and a target; `play` draws the coins and scores the outputs. Keys are explicit.
+A game is a `release`: a function (key, member) -> output, one round with the record in question
+present or absent. `crafter` makes one of a mechanism, a law of records and a target; `play` draws
+the coins and scores the outputs. Keys are explicit.
 """
 
 import jax
@@ -11,15 +12,18 @@ from jaxpriv._checks import check_key
 
 
 def play(key, release, score, rounds, batch_size=32):
-    """Rounds of a game: a fair coin decides whether the record is present, the attacker scores what comes out.
+    """Rounds of a game: a fair coin decides whether the record is present,
+    the attacker scores what comes out.
 
     Args:
         key: a JAX key.
         release: (key, member) -> output, any pytree; member is a boolean scalar, traced.
-        score: (output) -> scalar, higher means member; or any pytree of scalars, one for each attack.
+        score: (output) -> scalar, higher means member;
+            or any pytree of scalars, one for each attack.
         rounds: number of rounds. batch_size: how many are played at once.
 
-    Returns: (scores, member): `Float[Array, "rounds"]`, `Bool[Array, "rounds"]`, as `jaxpriv.auditing` takes them.
+    Returns: (scores, member): `Float[Array, "rounds"]`, `Bool[Array, "rounds"]`, as
+        `jaxpriv.auditing` takes them.
     Raises: ValueError for rounds < 1 and for old-style keys. Source: Azize and Basu 2025 (AISTATS),
     Algorithm 2.
 
@@ -47,7 +51,8 @@ def _played(one, keys, batch_size):
 
 
 def crafter(mechanism, draw, size, target):
-    """The crafter of a fixed-target game: data drawn anew, the target put in a random place if it is present.
+    """The crafter of a fixed-target game: data drawn anew,
+    the target put in a random place if it is present.
 
     Args:
         mechanism: (key, data) -> output; data is a pytree with leading axis `size`.
@@ -75,18 +80,23 @@ def crafter(mechanism, draw, size, target):
 def _placed(key, data, size, target, member):
     """The data with the target in a random row, if it is a member."""
     place = jax.random.randint(key, (), 0, size)
-    return jax.tree.map(lambda rows, row: rows.at[place].set(jnp.where(member, row, rows[place])), data, target)
+    return jax.tree.map(
+        lambda rows, row: rows.at[place].set(jnp.where(member, row, rows[place])), data, target
+    )
 
 
 def target_crafter(mechanism, draw, size):
-    """The crafter of an average-target game: the target is a record of the data, or another one from their law.
+    """The crafter of an average-target game: the target is a record of the data,
+    or another one from their law.
 
-    Args: as `crafter`. Returns: a `release` for `play` whose output is (target, output of the mechanism).
+    Args: as `crafter`. Returns: a `release` for `play` whose output is (target,
+        output of the mechanism).
     Source: Azize and Basu 2025 (AISTATS), Algorithms 5 and 6.
 
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 3))
-        >>> target, mean = target_crafter(lambda key, data: data.mean(0), draw, 1)(jax.random.key(0), True)
+        >>> release = target_crafter(lambda key, data: data.mean(0), draw, 1)
+        >>> target, mean = release(jax.random.key(0), True)
         >>> bool((target == mean).all())
         True
     """
@@ -108,8 +118,8 @@ def fixed_target(key, mechanism, draw, size, target, score, rounds, batch_size=3
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 100))
         >>> target = jax.numpy.full(100, 2.0)
-        >>> scores, member = fixed_target(jax.random.key(0), lambda key, data: data.mean(0), draw, 20, target,
-        ...                               lambda mean: mean @ target, 200)
+        >>> scores, member = fixed_target(jax.random.key(0), lambda key, data: data.mean(0), draw,
+        ...                               20, target, lambda mean: mean @ target, 200)
         >>> bool(scores[member].min() > scores[~member].mean())
         True
     """
@@ -124,9 +134,10 @@ def average_target(key, mechanism, draw, size, score, rounds, batch_size=32):
 
         >>> import jax
         >>> draw = lambda key, count: jax.random.normal(key, (count, 100))
-        >>> scores, member = average_target(jax.random.key(0), lambda key, data: data.mean(0), draw, 20,
-        ...                                 lambda target, mean: mean @ target, 200)
+        >>> scores, member = average_target(jax.random.key(0), lambda key, data: data.mean(0), draw,
+        ...                                 20, lambda target, mean: mean @ target, 200)
         >>> bool(scores[member].mean() > 3)
         True
     """
-    return play(key, target_crafter(mechanism, draw, size), lambda output: score(*output), rounds, batch_size)
+    return play(key, target_crafter(mechanism, draw, size), lambda output: score(*output), rounds,
+                batch_size)

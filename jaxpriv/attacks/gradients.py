@@ -14,17 +14,19 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
 
     Args:
         loss: (model, example) -> scalar.
-        model: a Flax NNX module, whose parameters are its `nnx.Param`s, or any pytree of parameters (those of a Linen module
-            or of a plain function).
+        model: a Flax NNX module, whose parameters are its `nnx.Param`s, or any pytree of parameters
+            (those of a Linen module or of a plain function).
         examples: a pytree of arrays with a leading axis.
-        keep: (path) -> bool, of paths such as "['dense']['kernel']" or "['layers'][2]['bias']": the parameters that count;
-            all unless given. The last layer alone often tells enough (Azize and Basu 2025, section
-            6).
+        keep: (path) -> bool, of paths such as "['dense']['kernel']" or "['layers'][2]['bias']": the
+            parameters that count; all unless given. The last layer alone often tells enough (Azize
+            and Basu 2025, section 6).
         clip_norm: in (0, inf): gradients are scaled by min(1, clip_norm/norm), as training did.
         chunk_size: examples at once.
 
-    Returns: columns in the order of the pytree's leaves, as `jax.flatten_util.ravel_pytree` has them.
-    Raises: ValueError for examples without a common leading axis, a `keep` that leaves nothing, clip_norm outside its range.
+    Returns: columns in the order of the pytree's leaves,
+        as `jax.flatten_util.ravel_pytree` has them.
+    Raises: ValueError for examples without a common leading axis, a `keep` that leaves nothing,
+        clip_norm outside its range.
     Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 2 (which prints max for min: a slip).
 
         >>> import jax.numpy as jnp
@@ -37,7 +39,9 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
     loss, parameters = as_function(loss, model)
     sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
     if len(sizes) != 1 or sizes == {()}:
-        raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")
+        raise ValueError(
+            f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis"
+        )
     chosen, restored = _split(parameters, keep)
     gradient = jax.grad(lambda some, example: loss(restored(some), example))
 
@@ -49,14 +53,19 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
 
 
 def as_function(loss, model):
-    """(loss of a pytree of parameters, that pytree): an NNX module is taken apart, everything else is its own parameters."""
+    """(loss of a pytree of parameters, that pytree): an NNX module is taken apart,
+    everything else is its own parameters.
+    """
     parameters, merged = taken_apart(model)
     return lambda values, *rest: loss(merged(values), *rest), parameters
 
 
 def taken_apart(model):
-    """(the parameters of an NNX module, the function that makes it of others); any other pytree is its own parameters."""
-    nnx = sys.modules.get("flax.nnx")  # whoever has a module has imported it; others need not wait for it
+    """(the parameters of an NNX module, the function that makes it of others);
+    any other pytree is its own parameters.
+    """
+    # whoever has a module has imported it; others need not wait for it
+    nnx = sys.modules.get("flax.nnx")
     if nnx is None or not isinstance(model, nnx.Module):
         return model, lambda parameters: parameters
     graph, parameters, others = nnx.split(model, nnx.Param, ...)
@@ -71,11 +80,15 @@ def _split(parameters, keep):
     names, leaves = [jax.tree_util.keystr(path) for path, _ in paths], [leaf for _, leaf in paths]
     marks = [bool(keep(name)) for name in names]
     if not any(marks):
-        raise ValueError(f"keep leaves no parameter; accepted: a test that holds for some of {', '.join(names)}")
+        raise ValueError(
+            f"keep leaves no parameter; accepted: a test that holds for some of {', '.join(names)}"
+        )
 
     def restored(chosen):
         chosen = iter(chosen)
-        return jax.tree.unflatten(structure, [next(chosen) if mark else leaf for mark, leaf in zip(marks, leaves)])
+        return jax.tree.unflatten(
+            structure, [next(chosen) if mark else leaf for mark, leaf in zip(marks, leaves)]
+        )
 
     return [leaf for leaf, mark in zip(leaves, marks) if mark], restored
 
@@ -86,7 +99,8 @@ def clip(gradient, norm):
     Args:
         gradient: `Float[Array, "... d"]`. norm: `Float[Array, "..."]` in (0, inf).
 
-    Returns: the same shape; a vector of zeros stays. Raises: ValueError for a norm outside its range.
+    Returns: the same shape; a vector of zeros stays.
+        Raises: ValueError for a norm outside its range.
     Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 2 (which prints max for min: a slip).
 
         >>> import numpy as np
@@ -102,6 +116,8 @@ def clip(gradient, norm):
 def l2_norm(array):
     """The L2 norm along the last axis, without overflow or underflow of the squares."""
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(array), axis=-1, initial=0.0, keepdims=True))
-    # below the largest numbers: XLA multiplies by 1/unit, which for those is subnormal and flushed to 0
-    unit = jnp.where((largest > 0) & (largest < jnp.inf), jnp.minimum(largest, 2.0 ** (jnp.finfo(array.dtype).maxexp - 4)), 1.0)
+    # below the largest numbers: XLA multiplies by 1/unit,
+    # which for those is subnormal and flushed to 0
+    unit = jnp.where((largest > 0) & (largest < jnp.inf),
+                     jnp.minimum(largest, 2.0 ** (jnp.finfo(array.dtype).maxexp - 4)), 1.0)
     return unit[..., 0] * jnp.sqrt(jnp.sum((array / unit) ** 2, -1))

@@ -1,7 +1,9 @@
-"""Scores of membership from what a trained model says of a record: loss threshold and LiRA. Higher means member.
+"""Scores of membership from what a trained model says of a record: loss threshold and LiRA.
+Higher means member.
 
-The release is the attacked model's answer on each query; the reference statistics are the answers of shadow models, trained
-by the attacker on other data, or on data that half of the time held the query.
+The release is the attacked model's answer on each query; the reference statistics are the answers
+of shadow models, trained by the attacker on other data, or on data that half of the
+time held the query.
 """
 
 import jax
@@ -13,7 +15,8 @@ from jaxpriv.stats import norm
 
 
 def confidence(logits, labels):
-    """The logit of the probability that a model gives the label: log p - log(1-p), nearly normal over trainings.
+    """The logit of the probability that a model gives the label:
+    log p - log(1-p), nearly normal over trainings.
 
     z_y - log(sum of e^z over the other classes): nothing cancels, however sure the model is.
 
@@ -31,14 +34,17 @@ def confidence(logits, labels):
     if logits.shape[-1] < 2:
         raise ValueError(f"logits has {logits.shape[-1]} classes; accepted: at least 2")
     chosen = jax.nn.one_hot(jnp.asarray(labels), logits.shape[-1], dtype=bool)
-    return jnp.sum(jnp.where(chosen, logits, 0.0), -1) - jax.nn.logsumexp(jnp.where(chosen, -jnp.inf, logits), axis=-1)
+    return jnp.sum(jnp.where(chosen, logits, 0.0), -1) - jax.nn.logsumexp(
+        jnp.where(chosen, -jnp.inf, logits), axis=-1
+    )
 
 
 def loss_threshold(losses):
     """The score of the oldest attack: what is fitted well was trained on. Minus the loss.
 
     Args:
-        losses: `Float[Array, "..."]`. Returns: the same shape. Source: Yeom, Giacomelli, Fredrikson, Jha 2018.
+        losses: `Float[Array, "..."]`. Returns: the same shape.
+            Source: Yeom, Giacomelli, Fredrikson, Jha 2018.
 
         >>> print(loss_threshold(0.25))
         -0.25
@@ -49,10 +55,12 @@ def loss_threshold(losses):
 def offline_lira(confidences, out, same_spread=False):
     """LiRA from shadow models that never saw the query: how unusually sure the attacked model is.
 
-    Minus the log p-value of the confidence under the normal law fitted to the shadow models' confidences.
+    Minus the log p-value of the confidence under the normal law fitted to the shadow
+    models' confidences.
 
     Args:
-        confidences: `Float[Array, "queries"]`, of the attacked model, from `confidence` (or any nearly normal answer).
+        confidences: `Float[Array, "queries"]`, of the attacked model,
+            from `confidence` (or any nearly normal answer).
         out: `Float[Array, "models queries"]`: of models trained without the query, at least two.
         same_spread: one standard deviation for all queries; better for fewer than about 64 models.
 
@@ -70,19 +78,22 @@ def offline_lira(confidences, out, same_spread=False):
 
 
 def online_lira(confidences, shadow, member, same_spread=False):
-    """LiRA from shadow models of which some saw the query: the log likelihood ratio of two normal laws.
+    """LiRA from shadow models of which some saw the query:
+    the log likelihood ratio of two normal laws.
 
     Args:
         confidences: `Float[Array, "queries"]`, of the attacked model.
-        shadow: `Float[Array, "models queries"]`. member: `Bool[Array, "models queries"]`: whether that model saw that query;
-            at least two models with and two without, for every query.
+        shadow: `Float[Array, "models queries"]`. member: `Bool[Array, "models queries"]`: whether
+            that model saw that query; at least two models with and two without, for every query.
         same_spread: one standard deviation for all queries on each side.
 
     Returns: `Float[Array, "queries"]`, any real number; 0 is indifferent.
-    Raises: ValueError for too few models, or shapes that do not match. Source: Carlini et al. 2022, Algorithm 1.
+    Raises: ValueError for too few models, or shapes that do not match. Source: Carlini et al.
+        2022, Algorithm 1.
 
         >>> import numpy as np
-        >>> shadow, member = np.array([[-1.0], [1.0], [3.0], [5.0]]), np.array([[False], [False], [True], [True]])
+        >>> shadow = np.array([[-1.0], [1.0], [3.0], [5.0]])
+        >>> member = np.array([[False], [False], [True], [True]])
         >>> print(f"{online_lira(np.array([4.0]), shadow, member)[0]:.4f}")
         4.0000
     """
@@ -94,14 +105,20 @@ def online_lira(confidences, shadow, member, same_spread=False):
 
 
 def _fitted(values, chosen, name, confidences, same_spread):
-    """Mean and standard deviation (over the count less one, pooled if `same_spread`) of the chosen values of every column."""
+    """Mean and standard deviation (over the count less one, pooled if `same_spread`)
+    of the chosen values of every column.
+    """
     values, queries = jnp.asarray(values), jnp.shape(confidences)
     if values.ndim != 2 or values.shape[1:] != queries or chosen.shape != values.shape:
-        raise ValueError(f"{name} has shape {values.shape} and its members {chosen.shape}, confidences {queries}; "
-                         "accepted: (models, queries) twice, (queries,)")
+        raise ValueError(
+            f"{name} has shape {values.shape} and its members {chosen.shape}, confidences "
+            f"{queries}; accepted: (models, queries) twice, (queries,)"
+        )
     counts = jnp.sum(chosen, 0)
     if not is_traced(counts) and np.any(np.asarray(counts) < 2):
-        raise ValueError(f"{name} has {int(np.min(counts))} models on one side of a query; accepted: at least 2")
+        raise ValueError(
+            f"{name} has {int(np.min(counts))} models on one side of a query; accepted: at least 2"
+        )
     mean = jnp.sum(jnp.where(chosen, values, 0.0), 0) / counts
     squares = jnp.sum(jnp.where(chosen, values - mean, 0.0) ** 2, 0)
     if same_spread:

@@ -1,8 +1,10 @@
-"""What an attacker knows of the other records: mean and covariance of their gradients, and distances in their units.
+"""What an attacker knows of the other records: mean and covariance of their gradients, and
+distances in their units.
 
-Three forms of one normal law N(mean, C): `Full` (Cholesky factor, d x d), `LowRank` (span of the reference gradients and one
-variance for the rest of the space: nothing d x d is formed), `Diagonal`. Each has two methods: `of_mean`, the law of a mean of
-such gradients plus noise, and `products`, inner products under C^-1. Every score needs no more.
+Three forms of one normal law N(mean, C): `Full` (Cholesky factor, d x d), `LowRank` (span of the
+reference gradients and one variance for the rest of the space: nothing d x d is formed),
+`Diagonal`. Each has two methods: `of_mean`, the law of a mean of such gradients plus noise, and
+`products`, inner products under C^-1. Every score needs no more.
 """
 
 from abc import ABC, abstractmethod
@@ -24,8 +26,13 @@ class NormalLaw(ABC):
     """N(mean, C) in one of its forms; a form has `mean`, `_of_mean` and `products`."""
 
     def of_mean(self, batch_size, noise_std=0.0):
-        """The law of the mean of `batch_size` such gradients plus normal noise: N(mean, C/n + noise_std^2 I)."""
-        return self._of_mean(as_parameter("batch_size", batch_size, POSITIVE), as_parameter("noise_std", noise_std, NONNEGATIVE))
+        """The law of the mean of `batch_size` such gradients plus normal noise:
+        N(mean, C/n + noise_std^2 I).
+        """
+        return self._of_mean(
+            as_parameter("batch_size", batch_size, POSITIVE),
+            as_parameter("noise_std", noise_std, NONNEGATIVE),
+        )
 
     @abstractmethod
     def _of_mean(self, n, noise):
@@ -33,7 +40,9 @@ class NormalLaw(ABC):
 
     @abstractmethod
     def products(self, x, y):
-        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row; y may be one vector for all rows."""
+        """x^T C^-1 x, x^T C^-1 y, y^T C^-1 y for `Float[Array, "q d"]`, row by row;
+        y may be one vector for all rows.
+        """
 
 
 @pytree
@@ -46,21 +55,28 @@ class Full(NormalLaw):
     def _of_mean(self, n, noise):
         factor = self.factor / jnp.sqrt(n)
         if is_traced(noise) or np.any(noise > 0):
-            factor = jnp.linalg.cholesky(factor @ factor.T + noise**2 * jnp.eye(len(self.mean), dtype=factor.dtype))
+            factor = jnp.linalg.cholesky(
+                factor @ factor.T + noise**2 * jnp.eye(len(self.mean), dtype=factor.dtype)
+            )
         return Full(self.mean, factor)
 
     def products(self, x, y):
-        x, y = (jax.lax.linalg.triangular_solve(self.factor, jnp.atleast_2d(v), transpose_a=True, lower=True).reshape(v.shape)
-                for v in (x, y))  # v L^-T: from the right, where nothing has to be transposed
+        x, y = (
+            jax.lax.linalg.triangular_solve(
+                self.factor, jnp.atleast_2d(v), transpose_a=True, lower=True
+            ).reshape(v.shape)
+            for v in (x, y)
+        )  # v L^-T: from the right, where nothing has to be transposed
         return jnp.sum(x * x, -1), jnp.sum(x * y, -1), jnp.sum(y * y, -1)
 
 
 @pytree
 class LowRank(NormalLaw):
-    """N(mean, C) with C = U^T diag(variances) U + rest (I - U^T U), the rows of U = rotation^T centred orthonormal.
+    """N(mean, C) with C = U^T diag(variances) U + rest (I - U^T U),
+    the rows of U = rotation^T centred orthonormal.
 
-    U is not stored: `centred`, `Float[Array, "n d"]`, holds the reference gradients less their mean, `rotation`,
-    `Float[Array, "n n"]`, what makes their span orthonormal.
+    U is not stored: `centred`, `Float[Array, "n d"]`, holds the reference gradients less their
+    mean, `rotation`, `Float[Array, "n n"]`, what makes their span orthonormal.
     """
 
     mean: jax.Array
@@ -70,27 +86,37 @@ class LowRank(NormalLaw):
     rest: jax.Array
 
     def _of_mean(self, n, noise):
-        return type(self)(self.mean, self.centred, self.rotation, self.variances / n + noise**2, self.rest / n + noise**2)
+        return type(self)(
+            self.mean, self.centred, self.rotation, self.variances / n + noise**2,
+            self.rest / n + noise**2,
+        )
 
     def products(self, x, y):
         a, b = (self.inner(v, self.centred) @ self.rotation for v in (x, y))
 
         def product(v, w, in_v, in_w):
             inside = in_v * in_w
-            return jnp.sum(inside / self.variances, -1) + (jnp.sum(v * w, -1) - jnp.sum(inside, -1)) / self.rest
+            return (
+                jnp.sum(inside / self.variances, -1)
+                + (jnp.sum(v * w, -1) - jnp.sum(inside, -1)) / self.rest
+            )
 
         return product(x, x, a, a), product(x, y, a, b), product(y, y, b, b)
 
     @staticmethod
     def inner(x, rows):
-        """x rows^T, block by block of columns: for the whole product at once XLA copies the rows transposed, all gigabytes."""
+        """x rows^T, block by block of columns: for the whole product at once XLA copies the rows
+        transposed, all gigabytes.
+        """
         d = x.shape[-1]
         blocks = d // _BLOCK
         if blocks < 2:
             return x @ rows.T
 
         def add(i, total):
-            some, others = (jax.lax.dynamic_slice_in_dim(v, i * _BLOCK, _BLOCK, -1) for v in (x, rows))
+            some, others = (
+                jax.lax.dynamic_slice_in_dim(v, i * _BLOCK, _BLOCK, -1) for v in (x, rows)
+            )
             return total + some @ others.T
 
         rest = x[..., blocks * _BLOCK :] @ rows[:, blocks * _BLOCK :].T
@@ -99,7 +125,9 @@ class LowRank(NormalLaw):
 
 @pytree
 class ShardedLowRank(LowRank):
-    """A `LowRank` whose columns lie on several devices: a product is a sum over them, and XLA splits it."""
+    """A `LowRank` whose columns lie on several devices:
+    a product is a sum over them, and XLA splits it.
+    """
 
     @staticmethod
     def inner(x, rows):
@@ -126,7 +154,8 @@ def known(mean, covariance):
 
     Args:
         mean: `Float[Array, "d"]`.
-        covariance: `Float[Array, "d d"]`, positive definite, or `Float[Array, "d"]`, the variances of independent columns.
+        covariance: `Float[Array, "d d"]`, positive definite, or `Float[Array, "d"]`,
+            the variances of independent columns.
 
     Returns: a `Full` or a `Diagonal`. A matrix that is not positive definite gives NaN scores.
     Raises: ValueError where shapes do not match.
@@ -138,23 +167,31 @@ def known(mean, covariance):
     mean, covariance = jnp.asarray(mean), jnp.asarray(covariance)
     d = mean.shape[-1]
     if covariance.shape not in ((d,), (d, d)):
-        raise ValueError(f"covariance has shape {covariance.shape}; accepted: ({d},) or ({d}, {d}), as mean has {d} entries")
-    return Diagonal(mean, covariance) if covariance.ndim == 1 else Full(mean, jnp.linalg.cholesky(covariance))
+        raise ValueError(
+            f"covariance has shape {covariance.shape}; accepted: ({d},) or ({d}, "
+            f"{d}), as mean has {d} entries"
+        )
+    if covariance.ndim == 1:
+        return Diagonal(mean, covariance)
+    return Full(mean, jnp.linalg.cholesky(covariance))
 
 
 def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
     """Reference statistics of the law that these gradients are drawn from.
 
     Args:
-        gradients: `Float[Array, "n d"]`, or an iterable of such chunks, seen once ("full" and "diagonal" keep no chunk).
-            An array that is sharded over devices along d stays so: every product is then a sum over devices.
-        form: "full", "low_rank", "diagonal", or "auto": "full" for n > d <= 4096, else "low_rank"; "auto" keeps the chunks.
-        shrinkage: the share s of a multiple of the identity in C = (1-s) S + s tr(S)/d I, S the centred covariance (over n):
-            "ledoit_wolf", "oas" (oracle approximating), or a number in [0, 1]. "diagonal", whose entries are well estimated,
-            shrinks only by a number.
+        gradients: `Float[Array, "n d"]`, or an iterable of such chunks, seen once ("full" and
+            "diagonal" keep no chunk). An array that is sharded over devices along d stays so: every
+            product is then a sum over devices.
+        form: "full", "low_rank", "diagonal", or "auto": "full" for n > d <= 4096, else "low_rank";
+            "auto" keeps the chunks.
+        shrinkage: the share s of a multiple of the identity in C = (1-s) S + s tr(S)/d I, S the
+            centred covariance (over n): "ledoit_wolf", "oas" (oracle approximating), or a number
+            in [0, 1]. "diagonal", whose entries are well estimated, shrinks only by a number.
 
     Returns: a `Full`, `LowRank` or `Diagonal`.
-    Raises: ValueError for fewer than two gradients, non-finite ones, unknown names, or s = 0 where n <= d (C is singular then).
+    Raises: ValueError for fewer than two gradients, non-finite ones, unknown names, or s = 0 where
+        n <= d (C is singular then).
     Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 1, lines 6-7; Azize and Basu 2025
     (AISTATS), Algorithm 3 (with the covariance centred); Ledoit, Wolf 2004;
         Chen, Wiesel, Eldar, Hero 2010.
@@ -168,16 +205,20 @@ def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
         raise ValueError(f"form = {form!r}; accepted: {', '.join(_FORMS)}")
     if isinstance(shrinkage, str):
         if shrinkage not in _RULES:
-            raise ValueError(f"shrinkage = {shrinkage!r}; accepted: {', '.join(_RULES)}, or a number in [0, 1]")
+            raise ValueError(
+                f"shrinkage = {shrinkage!r}; accepted: {', '.join(_RULES)}, or a number in [0, 1]"
+            )
     elif not 0 <= shrinkage <= 1:
         raise ValueError(f"shrinkage = {shrinkage} is outside its range [0, 1]")
     is_array = hasattr(gradients, "shape")
     if form in ("auto", "low_rank"):
-        gradients = jnp.asarray(gradients) if is_array else _gathered(gradients)  # the second is nobody else's, and NumPy's
+        # the second is nobody else's, and NumPy's
+        gradients = jnp.asarray(gradients) if is_array else _gathered(gradients)
         if gradients.ndim != 2:
             raise ValueError(f"gradients has shape {gradients.shape}; accepted: (n, d)")
         if form == "auto":
-            form = "full" if gradients.shape[1] <= _MAX_FULL and gradients.shape[0] > gradients.shape[1] else "low_rank"
+            n, d = gradients.shape
+            form = "full" if d <= _MAX_FULL and n > d else "low_rank"
         if form == "low_rank":
             return _low_rank(gradients, shrinkage)
         is_array = True
@@ -195,7 +236,8 @@ def _gathered(chunks):
         if rows is None:
             rows = np.empty((max(2 * len(chunk), 16), chunk.shape[1]), chunk.dtype)
         if used + len(chunk) > len(rows):
-            rows.resize((max(2 * len(rows), used + len(chunk)), rows.shape[1]), refcheck=False)  # memory untouched until filled
+            # memory untouched until filled
+            rows.resize((max(2 * len(rows), used + len(chunk)), rows.shape[1]), refcheck=False)
         rows[used : used + len(chunk)] = chunk
         used += len(chunk)
     if rows is None:
@@ -212,26 +254,35 @@ def _check(n, finite):
 
 
 def _share(rule, n, d, trace, square, fourth):
-    """The share of the identity, from tr S, |S|_F^2 and sum_i |x_i|^4/n of the centred gradients x_i.
+    """The share of the identity, from tr S,
+    |S|_F^2 and sum_i |x_i|^4/n of the centred gradients x_i.
 
-    Ledoit-Wolf: min(b, a)/a with a = |S - m I|^2 = |S|^2 - d m^2, m = tr S/d, b = the mean of |x x^T - S|^2 over n.
-    Oracle approximating: (|S|^2/d^2 + m^2)/((n+1) (|S|^2/d^2 - m^2/d)).
+    Ledoit-Wolf: min(b, a)/a with a = |S - m I|^2 = |S|^2 - d m^2, m = tr S/d, b = the mean of
+    |x x^T - S|^2 over n. Oracle approximating: (|S|^2/d^2 + m^2)/((n+1) (|S|^2/d^2 - m^2/d)).
     """
     if rule == "ledoit_wolf":
         distance = square - trace**2 / d
         noise = (fourth - square) / n
-        return jnp.where(distance > 0, jnp.clip(noise / jnp.where(distance > 0, distance, 1.0), 0.0, 1.0), 1.0)
+        return jnp.where(
+            distance > 0, jnp.clip(noise / jnp.where(distance > 0, distance, 1.0), 0.0, 1.0), 1.0
+        )
     if rule == "oas":
         mean_square, mean = square / d**2, trace / d
         below = (n + 1) * (mean_square - mean**2 / d)
-        return jnp.where(below > 0, jnp.clip((mean_square + mean**2) / jnp.where(below > 0, below, 1.0), 0.0, 1.0), 1.0)
+        return jnp.where(
+            below > 0,
+            jnp.clip((mean_square + mean**2) / jnp.where(below > 0, below, 1.0), 0.0, 1.0),
+            1.0,
+        )
     return rule
 
 
 def _refuse_singular(share, n, d):
     if not is_traced(share) and float(share) == 0 and n <= d:
-        raise ValueError(f"shrinkage = 0 with {n} gradients in {d} dimensions: their covariance is singular; "
-                         "accepted: a rule, or a positive number")
+        raise ValueError(
+            f"shrinkage = 0 with {n} gradients in {d} dimensions: their covariance is singular; "
+            "accepted: a rule, or a positive number"
+        )
 
 
 @jax.jit
@@ -254,26 +305,35 @@ def _gram(centred, form):
 
 
 def _low_rank(gradients, shrinkage):
-    """By the eigenvectors of the Gram matrix G = X X^T/n = W diag(v) W^T: the rows of (n v)^-1/2 W^T X are those of S."""
+    """By the eigenvectors of the Gram matrix G = X X^T/n = W diag(v) W^T:
+    the rows of (n v)^-1/2 W^T X are those of S.
+    """
     n, d = gradients.shape
     _check(n, True)
     own = isinstance(gradients, np.ndarray)
     mean, centred = _centre_in_place(gradients) if own else _centre(gradients)
     _check(n, jnp.all(jnp.isfinite(mean)))
-    form = ShardedLowRank if not is_traced(centred) and len(centred.sharding.device_set) > 1 else LowRank
+    form = (
+        ShardedLowRank
+        if not is_traced(centred) and len(centred.sharding.device_set) > 1
+        else LowRank
+    )
     gram = _gram(centred, form)
     trace, square, fourth = jnp.trace(gram), jnp.sum(gram**2), n * jnp.sum(jnp.diagonal(gram) ** 2)
     share = _share(shrinkage, n, d, trace, square, fourth)
     _refuse_singular(share, n, d)
     values, vectors = jnp.linalg.eigh(gram)
-    some = values > values[-1] * n * jnp.finfo(values.dtype).eps  # centring loses one direction, equal gradients more
+    # centring loses one direction, equal gradients more
+    some = values > values[-1] * n * jnp.finfo(values.dtype).eps
     rotation = jnp.where(some, vectors / jnp.sqrt(n * jnp.where(some, values, 1.0)), 0.0)
     rest = share * trace / d
     return form(mean, centred, rotation, (1 - share) * jnp.where(some, values, 0.0) + rest, rest)
 
 
 class _Sums:
-    """Moments of gradients that come in chunks, about the mean of the first chunk, which takes the cancellation out."""
+    """Moments of gradients that come in chunks, about the mean of the first chunk,
+    which takes the cancellation out.
+    """
 
     def __init__(self, full):
         self.full_form = full
@@ -286,7 +346,10 @@ class _Sums:
             self.origin = jnp.mean(chunk, 0)
             self.moments = jax.tree.map(
                 lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-                jax.eval_shape(lambda rows, origin: _moments(rows, origin, self.full_form), chunk, self.origin))
+                jax.eval_shape(
+                    lambda rows, origin: _moments(rows, origin, self.full_form), chunk, self.origin
+                ),
+            )
         self.moments = _added(self.moments, chunk, self.origin, self.full_form)
         self.n += len(chunk)
 
@@ -308,7 +371,12 @@ class _Sums:
         trace = jnp.trace(scatter)
         share = _share(shrinkage, self.n, d, trace, jnp.sum(scatter**2), about)
         _refuse_singular(share, self.n, d)
-        return Full(mean, jnp.linalg.cholesky((1 - share) * scatter + share * trace / d * jnp.eye(d, dtype=scatter.dtype)))
+        return Full(
+            mean,
+            jnp.linalg.cholesky(
+                (1 - share) * scatter + share * trace / d * jnp.eye(d, dtype=scatter.dtype)
+            ),
+        )
 
     def diagonal(self, shrinkage):
         mean, shift, (second,) = self._finished()
@@ -318,7 +386,9 @@ class _Sums:
 
 
 def _moments(chunk, origin, full):
-    """Sums of x, x x^T, |x|^2 x and |x|^4 over the rows x of a chunk less the origin; of x and x^2 for a diagonal."""
+    """Sums of x, x x^T, |x|^2 x and |x|^4 over the rows x of a chunk less the origin;
+    of x and x^2 for a diagonal.
+    """
     x = chunk - origin
     if not full:
         return jnp.sum(x, 0), jnp.sum(x**2, 0)

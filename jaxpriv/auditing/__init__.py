@@ -5,5 +5,5 @@ from jaxpriv.auditing.errors import Audit, Points, Violation, audit
 from jaxpriv.auditing.one_run import OneRun, one_run, one_run_p_value
 from jaxpriv.auditing.rates import Rate, advantage, auc, roc, tpr_at_fpr
 
-__all__ = ["Audit", "OneRun", "Points", "Rate", "Violation", "advantage", "auc", "audit", "clopper_pearson", "one_run",
-           "one_run_p_value", "roc", "tpr_at_fpr"]
+__all__ = ["Audit", "OneRun", "Points", "Rate", "Violation", "advantage", "auc", "audit",
+           "clopper_pearson", "one_run", "one_run_p_value", "roc", "tpr_at_fpr"]

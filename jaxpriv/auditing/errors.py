@@ -1,9 +1,11 @@
-"""What scores prove about an attack: limits of its error rates that hold all at once, and every statement drawn from them.
+"""What scores prove about an attack: limits of its error rates that hold all at once, and every
+statement drawn from them.
 
-Thresholds are the k-th highest scores of one side, the ranks k fixed before anything is seen. The error rate of that side is
-then below its Beta(k, n-k+1) law exactly, whatever the law of the scores, and the count of the other side above an
-independent threshold is binomial. All limits together miss with probability at most 1 - confidence (Bonferroni), so any number
-of statements may be drawn from them.
+Thresholds are the k-th highest scores of one side, the ranks k fixed before anything is seen. The
+error rate of that side is then below its Beta(k, n-k+1) law exactly, whatever the law of the
+scores, and the count of the other side above an independent threshold is binomial. All limits
+together miss with probability at most 1 - confidence (Bonferroni), so any number of statements may
+be drawn from them.
 """
 
 from dataclasses import dataclass
@@ -18,14 +20,25 @@ from jaxpriv.worst_case import gaussian
 
 
 def separated(scores, member):
-    """(scores of members, of the others), sorted downwards, as float64; one clear error for bad input."""
+    """(scores of members, of the others), sorted downwards, as float64;
+    one clear error for bad input.
+    """
     scores, member = np.asarray(scores, np.float64), np.asarray(member)
     if scores.ndim != 1 or member.shape != scores.shape:
-        raise ValueError(f"scores has shape {scores.shape} and member {member.shape}; accepted: one axis, the same length")
+        raise ValueError(
+            f"scores has shape {scores.shape} and member {member.shape}; "
+            "accepted: one axis, the same length"
+        )
     if np.isnan(scores).any():
-        raise ValueError(f"scores has NaN at {int(np.argmax(np.isnan(scores)))}; accepted: numbers and infinities")
+        raise ValueError(
+            f"scores has NaN at {int(np.argmax(np.isnan(scores)))}; "
+            "accepted: numbers and infinities"
+        )
     if not np.isin(member, (0, 1)).all():
-        raise ValueError(f"member has the value {member[~np.isin(member, (0, 1))][0]}; accepted: 0, 1, False, True")
+        raise ValueError(
+            f"member has the value {member[~np.isin(member, (0, 1))][0]}; "
+            "accepted: 0, 1, False, True"
+        )
     member = member.astype(bool)
     for name, count in (("members", member.sum()), ("non-members", (~member).sum())):
         if count < 2:
@@ -38,7 +51,9 @@ def check_confidence(confidence):
 
 
 def _ranks(n, thresholds):
-    """At most `thresholds` ranks in 1..n, in equal ratios from both ends: small rates on either side matter most."""
+    """At most `thresholds` ranks in 1..n, in equal ratios from both ends:
+    small rates on either side matter most.
+    """
     steps = np.geomspace(1, (n + 1) / 2, (thresholds + 1) // 2).round().astype(int)
     return np.unique(np.concatenate([steps, n + 1 - steps]))
 
@@ -51,9 +66,11 @@ def _above(scores, thresholds, inclusive=False):
 
 @dataclass(frozen=True)
 class Points:
-    """Tests of one direction: limits of type I error and power, `Float[numpy.ndarray, "thresholds"]` each.
+    """Tests of one direction: limits of type I error and power,
+    `Float[numpy.ndarray, "thresholds"]` each.
 
-    `alpha_upper`, `power_lower`: the attack is at least so good; `alpha_lower`, `power_upper`: and at most so good.
+    `alpha_upper`, `power_lower`: the attack is at least so good; `alpha_lower`, `power_upper`:
+    and at most so good.
     """
 
     threshold: np.ndarray
@@ -64,10 +81,13 @@ class Points:
 
 
 def _points(null, other, miss, thresholds):
-    """Points of the test that rejects `null` for high scores; each of 4 limits at each rank misses with `miss`/(4 ranks)."""
+    """Points of the test that rejects `null` for high scores;
+    each of 4 limits at each rank misses with `miss`/(4 ranks).
+    """
     ranks = _ranks(len(null), thresholds)
     at, each = null[ranks - 1], miss / (4 * len(ranks))
-    # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so both limits stay on their side
+    # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so both
+    # limits stay on their side
     return Points(at, beta_quantile(1 - each, ranks, len(null) + 1 - ranks),
                   clopper_pearson(_above(other, at), len(other), each)[0],
                   beta_quantile(each, ranks, len(null) + 1 - ranks),
@@ -76,7 +96,9 @@ def _points(null, other, miss, thresholds):
 
 @dataclass(frozen=True)
 class Violation:
-    """Whether a claim is refuted, and the test that says most: where Phi^-1(power) exceeds that of the claim most."""
+    """Whether a claim is refuted, and the test that says most:
+    where Phi^-1(power) exceeds that of the claim most.
+    """
 
     violated: bool
     direction: str
@@ -87,9 +109,11 @@ class Violation:
 
 @dataclass(frozen=True)
 class Audit:
-    """What the scores prove; every statement holds together with all others with probability `confidence`.
+    """What the scores prove; every statement holds together with all others with
+    probability `confidence`.
 
-    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`; `print` shows a table.
+    forward: tests with "absent" as the null hypothesis, reverse: with "present". From `audit`;
+    `print` shows a table.
     """
 
     forward: Points
@@ -99,15 +123,24 @@ class Audit:
     others: int
 
     def __str__(self):
-        """A table of what is proved, in ASCII: lower bounds rounded down, upper limits rounded up."""
+        """A table of what is proved, in ASCII:
+        lower bounds rounded down, upper limits rounded up.
+        """
         delta = 1e-5
-        bounds = [("mu (Gaussian differential privacy)", self.mu()), ("epsilon at delta = 0", self.epsilon(0.0)),
-                  (f"epsilon at delta = {delta:g}", self.epsilon(delta)),
-                  (f"epsilon at delta = {delta:g}, if the curve is Gaussian", self.gaussian_epsilon(delta))]
+        bounds = [
+            ("mu (Gaussian differential privacy)", self.mu()),
+            ("epsilon at delta = 0", self.epsilon(0.0)),
+            (f"epsilon at delta = {delta:g}", self.epsilon(delta)),
+            (
+                f"epsilon at delta = {delta:g}, if the curve is Gaussian",
+                self.gaussian_epsilon(delta),
+            ),
+        ]
         rows = [(name, f">= {rounded_down(value)}") for name, value in bounds]
         for alpha in (1e-3, 1e-2, 1e-1):
             low, high = self.band(alpha)
-            rows.append((f"attack's TPR at FPR {alpha:g}", f"in [{rounded_down(float(low))}, {rounded_up(float(high))}]"))
+            rows.append((f"attack's TPR at FPR {alpha:g}",
+                         f"in [{rounded_down(float(low))}, {rounded_up(float(high))}]"))
         left, right = (max(map(len, column)) for column in zip(*rows))
         rule = "-" * (left + 2 + right)
         return "\n".join([f"Audit of {self.members} members and {self.others} others", rule,
@@ -115,7 +148,8 @@ class Audit:
                           f"all together with {100 * self.confidence:g}% confidence"])
 
     def epsilon(self, delta):
-        """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every test); 0 if nothing is proved.
+        """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every
+        test); 0 if nothing is proved.
 
         Raises: ValueError for delta outside its range. Source: Kairouz, Oh, Viswanath 2015.
         """
@@ -128,7 +162,8 @@ class Audit:
         return best
 
     def mu(self):
-        """A lower bound of the mu of Gaussian differential privacy, Phi^-1(power) - Phi^-1(alpha); 0 if nothing is proved.
+        """A lower bound of the mu of Gaussian differential privacy, Phi^-1(power) - Phi^-1(alpha);
+        0 if nothing is proved.
 
         Source: Dong, Roth, Su 2022, Eq. (6).
         """
@@ -141,9 +176,11 @@ class Audit:
         return best
 
     def gaussian_epsilon(self, delta):
-        """A lower bound of epsilon at delta for a mechanism whose curve is Gaussian: that of G_mu at `mu()`.
+        """A lower bound of epsilon at delta for a mechanism whose curve is Gaussian:
+        that of G_mu at `mu()`.
 
-        Far above `epsilon` for small delta, where counts alone prove little. Raises: ValueError for delta outside (0, 1).
+        Far above `epsilon` for small delta, where counts alone prove little.
+        Raises: ValueError for delta outside (0, 1).
         Source: Nasr et al. 2023.
         """
         check_number("delta", delta, OPEN_UNIT)
@@ -151,20 +188,25 @@ class Audit:
         return float(gaussian(mu).epsilon_bounds(delta)[0]) if mu > 0 else 0.0
 
     def violation(self, curve):
-        """Is this curve refuted: does some test have more power at its type I error than the curve leaves it?
+        """Is this curve refuted: does some test have more power at its type I error than
+        the curve leaves it?
 
         Args:
-            curve: a scalar `Curve` of the mechanism with "absent" as null hypothesis, or a symmetric one.
+            curve: a scalar `Curve` of the mechanism with "absent" as null hypothesis,
+                or a symmetric one.
 
-        Returns: a `Violation`. A curve that holds is called violated with probability at most 1 - confidence: what it allows
-            is taken from its certified bound.
+        Returns: a `Violation`. A curve that holds is called violated with probability at most
+            1 - confidence: what it allows is taken from its certified bound.
         """
         found: list[tuple] = []
-        for name, points, claim in (("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())):
+        for name, points, claim in (("forward", self.forward, curve),
+                                    ("reverse", self.reverse, curve.reversed())):
             allowed = 1 - claim.beta_bounds(points.alpha_upper)[0]
             power = np.where(allowed < 1, points.power_lower, 0.0)
             excess = norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5))
-            found += zip(excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed)
+            found += zip(
+                excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed
+            )
         _, violated, name, *rates = max(found, key=lambda test: test[0])
         return Violation(bool(violated), name, *map(float, rates))
 
@@ -174,7 +216,8 @@ class Audit:
         Args:
             alpha: `Float[Array, "..."]` in [0, 1].
 
-        Returns: two `Float[numpy.ndarray, "..."]`: steps through the points, which hold everywhere since power only rises.
+        Returns: two `Float[numpy.ndarray, "..."]`: steps through the points,
+            which hold everywhere since power only rises.
         Raises: ValueError for alpha outside its range.
         """
         check_number("alpha", alpha, UNIT)
@@ -192,14 +235,18 @@ def audit(scores, member, confidence=0.95, thresholds=32):
     """Everything that these scores prove about the attack and so about the mechanism behind it.
 
     Args:
-        scores: `Float[Array, "rounds"]`, higher means member: of independent rounds, or of independent records.
+        scores: `Float[Array, "rounds"]`, higher means member:
+            of independent rounds, or of independent records.
         member: `Bool[Array, "rounds"]`: the truth.
         confidence: in (0, 1), of all statements together.
-        thresholds: how many tests at most in either direction; more look closer, and cost a little certainty.
+        thresholds: how many tests at most in either direction;
+            more look closer, and cost a little certainty.
 
     Returns: an `Audit`.
-    Guarantee: lower bounds on the mechanism's leakage hold with probability `confidence`, for any law of scores, ties too.
-    Raises: ValueError for NaN scores, other labels, fewer than two of either, values outside their range.
+    Guarantee: lower bounds on the mechanism's leakage hold with probability `confidence`, for any
+        law of scores, ties too.
+    Raises: ValueError for NaN scores, other labels, fewer than two of either,
+        values outside their range.
 
         >>> import numpy as np
         >>> random = np.random.default_rng(0)
@@ -208,8 +255,8 @@ def audit(scores, member, confidence=0.95, thresholds=32):
         >>> bool(1.8 < result.mu() <= 2.0), bool(result.epsilon(1e-5) > 2)
         (True, True)
         >>> from jaxpriv import worst_case
-        >>> result.violation(worst_case.gaussian(2.0)).violated, result.violation(worst_case.gaussian(1.0)).violated
-        (False, True)
+        >>> [result.violation(worst_case.gaussian(mu)).violated for mu in (2.0, 1.0)]
+        [False, True]
     """
     check_confidence(confidence)
     check_whole("thresholds", thresholds, least=2)

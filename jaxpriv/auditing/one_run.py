@@ -1,4 +1,6 @@
-"""Auditing from one training run: many canaries, each in or out by its own coin, and guesses about the surest of them."""
+"""Auditing from one training run: many canaries, each in or out by its own coin,
+and guesses about the surest of them.
+"""
 
 from typing import NamedTuple
 
@@ -11,7 +13,9 @@ _HALVINGS = 50
 
 
 class OneRun(NamedTuple):
-    """Lower bound of epsilon, with the guesses it rests on: `guesses` of `canaries`, the others abstained from."""
+    """Lower bound of epsilon, with the guesses it rests on:
+    `guesses` of `canaries`, the others abstained from.
+    """
 
     epsilon: float
     correct: int
@@ -21,23 +25,27 @@ class OneRun(NamedTuple):
 
 
 def one_run(scores, member, delta=0.0, guesses=None, confidence=0.95):
-    """A lower bound of epsilon from the scores of canaries that one run saw or did not see, each by its own fair coin.
+    """A lower bound of epsilon from the scores of canaries that one run saw or did not see,
+    each by its own fair coin.
 
-    The half of the guesses says "member" of the highest scores, the other half "not" of the lowest; the rest abstains. Under
-    (eps, delta) the number V of correct ones satisfies, with W ~ binomial(guesses, 1/(1 + e^-eps)),
+    The half of the guesses says "member" of the highest scores, the other half "not" of the lowest;
+    the rest abstains. Under (eps, delta) the number V of correct ones satisfies, with
+    W ~ binomial(guesses, 1/(1 + e^-eps)),
 
         P(V >= v) <= P(W >= v) + 2 m delta max_i P(v - i <= W < v)/i,
 
     and the bound is the largest eps for which this stays at or below 1 - confidence.
 
     Args:
-        scores: `Float[Array, "m"]`, one per canary, higher means member. member: `Bool[Array, "m"]`, from independent fair coins.
+        scores: `Float[Array, "m"]`, one per canary, higher means member.
+            member: `Bool[Array, "m"]`, from independent fair coins.
         delta: in [0, 1).
-        guesses: an even number in [2, m], chosen before the scores are seen; m/10, at least 32, unless given.
+        guesses: an even number in [2, m], chosen before the scores are seen;
+            m/10, at least 32, unless given.
         confidence: in (0, 1).
 
-    Returns: a `OneRun`. Guarantee: holds with probability `confidence` for add/remove differential privacy, also where
-        canaries influence each other.
+    Returns: a `OneRun`. Guarantee: holds with probability `confidence` for add/remove differential
+        privacy, also where canaries influence each other.
     Raises: ValueError as `audit`, and for values outside their range.
     Source: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
 
@@ -57,21 +65,27 @@ def one_run(scores, member, delta=0.0, guesses=None, confidence=0.95):
         guesses = min(2 * (max(m // 10, 32) // 2), 2 * (m // 2))
     if guesses % 2 or not 2 <= guesses <= m:
         raise ValueError(f"guesses = {guesses}; accepted: an even number in [2, {m}]")
-    order = np.lexsort((~member, scores))  # ties are guessed wrong: their order in the file may tell
+    # ties are guessed wrong: their order in the file may tell
+    order = np.lexsort((~member, scores))
     half = guesses // 2
     correct = int(np.sum(member[order[-half:]]) + np.sum(~member[order[:half]]))
-    epsilon = _largest(lambda eps: one_run_p_value(eps, delta, correct, guesses, m) <= 1 - confidence)
+    epsilon = _largest(
+        lambda eps: one_run_p_value(eps, delta, correct, guesses, m) <= 1 - confidence
+    )
     return OneRun(epsilon, correct, guesses, m, 1 - guesses / m)
 
 
 def one_run_p_value(epsilon, delta, correct, guesses, canaries):
-    """An upper bound of the probability of as many correct guesses under (epsilon, delta): the formula of `one_run`.
+    """An upper bound of the probability of as many correct guesses under (epsilon, delta):
+    the formula of `one_run`.
 
     Args:
-        epsilon: in [0, inf). delta: in [0, 1). correct, guesses, canaries: whole numbers, correct <= guesses <= canaries.
+        epsilon: in [0, inf). delta: in [0, 1). correct, guesses, canaries: whole numbers,
+            correct <= guesses <= canaries.
 
     Returns: a float in [0, 1]; rising in epsilon.
-    Source: Steinke, Nasr, Jagielski 2023, Theorem 5.2 and its appendix D (alpha there is the maximum here).
+    Source: Steinke, Nasr, Jagielski 2023, Theorem 5.2 and its appendix D (alpha there is
+        the maximum here).
 
         >>> print(f"{one_run_p_value(0.0, 0.0, 10, 10, 10):.6f}")
         0.000977

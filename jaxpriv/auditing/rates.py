@@ -10,7 +10,9 @@ from jaxpriv.auditing.errors import check_confidence, separated
 
 
 class Rate(NamedTuple):
-    """An estimate between two limits; `resolved` is False where there are too few scores to bound the false positives."""
+    """An estimate between two limits; `resolved` is False where there are too few scores to bound
+    the false positives.
+    """
 
     estimate: float
     lower: float
@@ -19,24 +21,27 @@ class Rate(NamedTuple):
 
 
 def tpr_at_fpr(scores, member, fpr=1e-3, confidence=0.95):
-    """The true positive rate of the attack at a false positive rate, with an interval that knows the threshold is estimated.
+    """The true positive rate of the attack at a false positive rate, with an interval that knows
+    the threshold is estimated.
 
-    The lower limit is the power at the largest rank whose false positive rate is certainly at most `fpr`, the upper limit
-    that at the smallest rank whose rate is certainly at least `fpr`.
+    The lower limit is the power at the largest rank whose false positive rate is certainly at most
+    `fpr`, the upper limit that at the smallest rank whose rate is certainly at least `fpr`.
 
     Args:
         scores, member: as for `audit`. fpr: in (0, 1). confidence: in (0, 1).
 
-    Returns: a `Rate`. With fewer than about log(4/(1 - confidence))/fpr non-members no threshold is certain: the lower
-        limit is then 0 and `resolved` False.
+    Returns: a `Rate`. With fewer than about log(4/(1 - confidence))/fpr non-members no threshold is
+        certain: the lower limit is then 0 and `resolved` False.
     Raises: ValueError as `audit`, and for values outside their range.
 
         >>> import numpy as np
         >>> random = np.random.default_rng(0)
         >>> member = random.uniform(size=40000) < 0.5
         >>> rate = tpr_at_fpr(random.normal(size=40000) + 2 * member, member, fpr=0.01)
-        >>> bool(rate.lower < 0.372 < rate.upper), rate.resolved, tpr_at_fpr([1.0, 2, 3, 4], [0, 0, 1, 1]).resolved
-        (True, True, False)
+        >>> bool(rate.lower < 0.372 < rate.upper), rate.resolved
+        (True, True)
+        >>> tpr_at_fpr([1.0, 2, 3, 4], [0, 0, 1, 1]).resolved
+        False
     """
     check_confidence(confidence)
     check_number("fpr", fpr, OPEN_UNIT)
@@ -44,8 +49,14 @@ def tpr_at_fpr(scores, member, fpr=1e-3, confidence=0.95):
     n, each = len(absent), (1 - confidence) / 4
     sure = _last_rank(lambda rank: beta_cdf(fpr, rank, n + 1 - rank) >= 1 - each, n)
     enough = _last_rank(lambda rank: beta_cdf(fpr, rank, n + 1 - rank) > each, n)
-    lower = clopper_pearson(np.sum(present > absent[sure - 1]), len(present), each)[0] if sure else 0.0
-    upper = clopper_pearson(np.sum(present >= absent[enough]), len(present), each)[1] if enough < n else 1.0
+    lower = (
+        clopper_pearson(np.sum(present > absent[sure - 1]), len(present), each)[0] if sure else 0.0
+    )
+    upper = (
+        clopper_pearson(np.sum(present >= absent[enough]), len(present), each)[1]
+        if enough < n
+        else 1.0
+    )
     estimate = np.mean(present > absent[int(fpr * n)])  # as many false positives as fpr allows
     return Rate(float(estimate), float(lower), float(upper), sure > 0)
 
@@ -60,7 +71,8 @@ def _last_rank(holds, n):
 
 
 def auc(scores, member):
-    """The area under the ROC curve: the probability that a member scores higher than another record, ties counting half.
+    """The area under the ROC curve: the probability that a member scores higher than another
+    record, ties counting half.
 
     Args: as `audit`. Raises: ValueError as `audit`.
 
@@ -77,7 +89,8 @@ def roc(scores, member):
     """The empirical ROC curve.
 
     Args: as `audit`. Raises: ValueError as `audit`.
-    Returns: (fpr, tpr): `Float[numpy.ndarray, "thresholds"]`, rising from (0, 0) to (1, 1), one entry per distinct score.
+    Returns: (fpr, tpr): `Float[numpy.ndarray, "thresholds"]`, rising from (0, 0) to (1, 1), one
+        entry per distinct score.
 
         >>> fpr, tpr = roc([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1])
         >>> print(fpr, tpr)
@@ -85,12 +98,16 @@ def roc(scores, member):
     """
     present, absent = separated(scores, member)
     thresholds = np.unique(np.concatenate([present, absent]))[::-1]
-    tpr, fpr = (np.append(0.0, np.searchsorted(-side, -thresholds, "right") / len(side)) for side in (present, absent))
+    tpr, fpr = (
+        np.append(0.0, np.searchsorted(-side, -thresholds, "right") / len(side))
+        for side in (present, absent)
+    )
     return fpr, tpr
 
 
 def advantage(scores, member):
-    """The empirical advantage: the largest tpr - fpr over thresholds. An estimate, on average above the attack's own.
+    """The empirical advantage: the largest tpr - fpr over thresholds.
+    An estimate, on average above the attack's own.
 
     Args: as `audit`. Raises: ValueError as `audit`.
 

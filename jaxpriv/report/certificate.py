@@ -10,7 +10,8 @@ from jaxpriv._checks import OPEN_UNIT, POSITIVE, check_number
 from jaxpriv._rounding import rounded_up
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
-VACUOUS = 10.0  # an epsilon above which differential privacy promises next to nothing: odds may change by e^10
+# an epsilon above which differential privacy promises next to nothing: odds may change by e^10
+VACUOUS = 10.0
 _EQUAL = 1e-4  # relative: what is not seen in the digits of a table
 
 
@@ -20,8 +21,10 @@ class Mechanism:
 
     Attributes:
         noise: "gaussian" or "laplace".
-        sensitivities: how far one record moves each release, L2 for gaussian, L1 for laplace; in (0, inf).
-        scales: noise standard deviation (gaussian) or scale b (laplace) of each release; in (0, inf).
+        sensitivities: how far one record moves each release, L2 for gaussian,
+            L1 for laplace; in (0, inf).
+        scales: noise standard deviation (gaussian) or scale b (laplace)
+            of each release; in (0, inf).
         dim: dimension of a release that a record can move, >= 1; for laplace noise 1.
     """
 
@@ -42,9 +45,14 @@ class Mechanism:
         if not (self.dim >= 1 and float(self.dim).is_integer()):
             raise ValueError(f"dim = {self.dim} is outside its range 1, 2, 3, ...")
         if self.noise == "laplace" and len(self.scales) > 1:
-            raise ValueError("releases > 1 with laplace noise has no closed form; certify one release")
+            raise ValueError(
+                "releases > 1 with laplace noise has no closed form; certify one release"
+            )
         if self.noise == "laplace" and self.dim != 1:
-            raise ValueError(f"dim = {self.dim} with laplace noise: the relaxed Laplace adversary is known for dim = 1 only")
+            raise ValueError(
+                f"dim = {self.dim} with laplace noise: the relaxed Laplace adversary "
+                "is known for dim = 1 only"
+            )
 
     @property
     def adjacency(self):
@@ -67,7 +75,10 @@ class Mechanism:
             size = f"sensitivity {pairs[0][0]:g}, {unit} {pairs[0][1]:g}"
         else:
             size = f"{len(pairs)} different pairs of sensitivity and {unit}"
-        return f"Mechanism: {count} release{'s' * (count > 1)} with {self.noise} noise, {size}, dimension {self.dim}."
+        return (
+            f"Mechanism: {count} release{'s' * (count > 1)} with {self.noise} noise, "
+            f"{size}, dimension {self.dim}."
+        )
 
     def adversaries(self):
         """[(name, assumption, curve)], the worst case first."""
@@ -79,7 +90,8 @@ class Mechanism:
         rows = [("worst case", worst_case.ASSUMPTION, worst_case.gaussian(mu))]
         for dim in sorted({1, self.dim}):
             extra = " One coordinate carries all the effect." if dim < self.dim else ""
-            rows.append((f"relaxed, dim {dim}", relaxed.ASSUMPTION + extra, relaxed.gaussian(mu, dim).symmetric()))
+            rows.append((f"relaxed, dim {dim}", relaxed.ASSUMPTION + extra,
+                         relaxed.gaussian(mu, dim).symmetric()))
         return rows
 
     def stages(self):
@@ -88,15 +100,17 @@ class Mechanism:
 
 
 def certify(mechanism, delta=1e-5):
-    """The certificate of a mechanism as a dictionary of plain numbers and sentences (what `--json` prints).
+    """The certificate of a mechanism as a dictionary of plain numbers and sentences
+    (what `--json` prints).
 
     Args:
         mechanism: a `Mechanism` or a `DpSgd`.
         delta: in (0, 1).
 
-    Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries": [{"adversary", "assumption",
-        "epsilon_lower", "epsilon", "gdp_mu", "advantage", "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon,
-        gdp_mu, advantage and tpr_at_fpr are upper bounds.
+    Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries":
+        [{"adversary", "assumption", "epsilon_lower", "epsilon", "gdp_mu", "advantage",
+        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon, gdp_mu, advantage and
+        tpr_at_fpr are upper bounds.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
@@ -104,7 +118,9 @@ def certify(mechanism, delta=1e-5):
         [('worst case', 1.0), ('relaxed', 0.996)]
     """
     check_number("delta", delta, OPEN_UNIT)
-    rows = [_row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()]
+    rows = [
+        _row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()
+    ]
     return {
         "mechanism": mechanism.settings(),
         "description": mechanism.describe(),
@@ -117,25 +133,45 @@ def certify(mechanism, delta=1e-5):
 
 
 def notes_of(rows, delta):
-    """Sentences for the rows of a certificate: which gain nothing over the worst case, and whether that is vacuous."""
+    """Sentences for the rows of a certificate: which gain nothing over the worst case,
+    and whether that is vacuous.
+    """
     worst, *others = rows
-    notes = [f"{row['adversary']} gains nothing over the worst case here: its numbers are no smaller."
-             for row in others if all(_no_smaller(a, b) for a, b in zip(_numbers(row), _numbers(worst), strict=True))]
+    notes = [
+        f"{row['adversary']} gains nothing over the worst case here: its numbers are no smaller."
+        for row in others
+        if all(_no_smaller(a, b) for a, b in zip(_numbers(row), _numbers(worst), strict=True))
+    ]
     return notes + vacuous(worst["epsilon"], delta)
 
 
 def vacuous(epsilon, delta, target=None):
-    """[a sentence] where the worst case's epsilon is above `VACUOUS`, or None for none at all; `target`: its threat model."""
+    """[a sentence] where the worst case's epsilon is above `VACUOUS`, or None for none at all;
+    `target`: its threat model.
+    """
     if epsilon is not None and epsilon <= VACUOUS:
         return []
-    found = "no epsilon is certified" if epsilon is None else f"epsilon = {rounded_up(epsilon)} is above {VACUOUS:g}"
-    cause = "The worst case is vacuous here" if target is None else f"The {target} target leaves the worst case vacuous"
-    return [f"{cause}: {found} at delta = {delta:g}, which promises next to nothing as differential privacy."]
+    found = (
+        "no epsilon is certified"
+        if epsilon is None
+        else f"epsilon = {rounded_up(epsilon)} is above {VACUOUS:g}"
+    )
+    cause = (
+        "The worst case is vacuous here"
+        if target is None
+        else f"The {target} target leaves the worst case vacuous"
+    )
+    return [
+        f"{cause}: {found} at delta = {delta:g}, which promises next to nothing "
+        "as differential privacy."
+    ]
 
 
 def gains_nothing(target):
     """The sentence for a target in a weaker threat model that the worst case meets as well."""
-    return f"The {target} target gains nothing over the worst case here: the worst case meets it, too."
+    return (
+        f"The {target} target gains nothing over the worst case here: the worst case meets it, too."
+    )
 
 
 def _no_smaller(value, worst):
@@ -158,7 +194,8 @@ def _row(name, assumption, curve, delta):
         "advantage": float(advantage),
         "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
     }
-    numbers = [row["epsilon_lower"], row["epsilon"], row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()]
+    numbers = [row["epsilon_lower"], row["epsilon"], row["gdp_mu"], row["advantage"],
+               *row["tpr_at_fpr"].values()]
     if any(math.isnan(number) for number in numbers):
         raise ArithmeticError(f"the certificate of {name} contains NaN: {row}")
     return row

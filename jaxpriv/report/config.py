@@ -6,36 +6,45 @@ from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.toml import toml_content
 
 _KEYS = {"noise", "sensitivity", "std", "scale", "releases", "dim"}
-_DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon", "threat_model", "dim"}
+_DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon",
+                "threat_model", "dim"}
 
 
 def mechanism_from(settings):
     """A `Mechanism` from {"noise", "sensitivity", "std" or "scale", "releases", "dim"}.
 
-    sensitivity and std (gaussian) or scale (laplace) are numbers, or lists with one entry per release; `releases` repeats
-    single numbers. Raises ValueError naming the key.
+    sensitivity and std (gaussian) or scale (laplace) are numbers, or lists with one entry per
+    release; `releases` repeats single numbers. Raises ValueError naming the key.
     """
     _refuse_unknown(settings, _KEYS)
     noise = settings.get("noise", "gaussian")
     wanted, other = ("scale", "std") if noise == "laplace" else ("std", "scale")
     if other in settings:
-        raise ValueError(f"{other} = {settings[other]} does not go with {noise} noise; give {wanted}")
+        raise ValueError(
+            f"{other} = {settings[other]} does not go with {noise} noise; give {wanted}"
+        )
     _refuse_missing(settings, ("sensitivity", wanted))
     sensitivities, scales = (_numbers(key, settings[key]) for key in ("sensitivity", wanted))
-    check_number("sensitivity", sensitivities, SCALE)  # under the name that was given; a `Mechanism` has others
+    # under the name that was given; a `Mechanism` has others
+    check_number("sensitivity", sensitivities, SCALE)
     check_number(wanted, scales, SCALE)
     releases = settings.get("releases")
-    if releases is not None and (isinstance(releases, bool) or not isinstance(releases, int) or releases < 1):
+    if releases is not None and (
+        isinstance(releases, bool) or not isinstance(releases, int) or releases < 1
+    ):
         raise ValueError(f"releases = {releases!r} is outside its range 1, 2, 3, ...")
     count = releases or max(len(sensitivities), len(scales))
-    sensitivities, scales = (values * count if len(values) == 1 else values for values in (sensitivities, scales))
+    sensitivities, scales = (
+        values * count if len(values) == 1 else values for values in (sensitivities, scales)
+    )
     if releases is not None and len(scales) != releases:
         raise ValueError(f"releases = {releases} for {len(scales)} values of {wanted}")
     return Mechanism(noise, sensitivities, scales, _number("dim", settings.get("dim", 1)))
 
 
 def dp_sgd_from(settings, delta):
-    """A `DpSgd` from {"dataset_size", "batch_size", "epochs", "noise_multiplier" or "epsilon", "threat_model", "dim"}.
+    """A `DpSgd` from {"dataset_size", "batch_size", "epochs", "noise_multiplier" or "epsilon",
+    "threat_model", "dim"}.
 
     `epsilon` stands for the noise that meets (epsilon, delta) in a threat model, "worst_case" or
     "relaxed". Raises ValueError naming the key.
@@ -43,10 +52,17 @@ def dp_sgd_from(settings, delta):
     _refuse_unknown(settings, _DP_SGD_KEYS)
     _refuse_missing(settings, ("dataset_size", "batch_size", "epochs"))
     if ("noise_multiplier" in settings) == ("epsilon" in settings):
-        raise ValueError("DP-SGD needs either noise_multiplier or epsilon" + (", not both" * ("epsilon" in settings)))
+        raise ValueError(
+            "DP-SGD needs either noise_multiplier or epsilon"
+            + (", not both" * ("epsilon" in settings))
+        )
     numbers = {key: _number(key, value) for key, value in settings.items() if key != "threat_model"}
     if "epsilon" in numbers:
-        return DpSgd.calibrated(delta=delta, threat_model=threat_model_of(settings.get("threat_model", "worst_case")), **numbers)
+        return DpSgd.calibrated(
+            delta=delta,
+            threat_model=threat_model_of(settings.get("threat_model", "worst_case")),
+            **numbers,
+        )
     if "threat_model" in settings:
         raise ValueError("threat_model goes with epsilon: it says whom the target is meant for")
     return DpSgd(**numbers)
@@ -90,18 +106,26 @@ def _numbers(key, value):
 
 
 def read_toml(path):
-    """(table, its settings, delta or None) from a file with one of [mechanism], [dp_sgd], and an optional [certificate]."""
+    """(table, its settings, delta or None) from a file with one of [mechanism], [dp_sgd],
+    and an optional [certificate].
+    """
     content = toml_content(path)
     tables = ("mechanism", "dp_sgd")
     unknown = sorted(set(content) - {*tables, "certificate"})
     if unknown:
-        raise ValueError(f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [certificate]")
+        raise ValueError(
+            f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [certificate]"
+        )
     certificate = content.get("certificate", {})
     given = [name for name in tables if isinstance(content.get(name), dict)]
     if len(given) != 1 or not isinstance(certificate, dict):
-        raise ValueError(f"{path}: " + ("both [mechanism] and [dp_sgd] are there" if given else "a [mechanism] table is missing"))
+        both, none = "both [mechanism] and [dp_sgd] are there", "a [mechanism] table is missing"
+        raise ValueError(f"{path}: {both if given else none}")
     if set(certificate) - {"delta"}:
-        raise ValueError(f"{path}: unknown setting {sorted(set(certificate) - {'delta'})[0]!r} in [certificate]; accepted: delta")
+        unknown = sorted(set(certificate) - {"delta"})
+        raise ValueError(
+            f"{path}: unknown setting {unknown[0]!r} in [certificate]; accepted: delta"
+        )
     delta = certificate.get("delta")
     if delta is not None and not _is_number(delta):
         raise ValueError(f"{path}: delta = {delta!r} is not a number")

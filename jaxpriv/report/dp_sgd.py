@@ -1,4 +1,6 @@
-"""DP-SGD as its user knows it: data set size, batch size, epochs, and the noise or the epsilon that it has to meet."""
+"""DP-SGD as its user knows it: data set size, batch size, epochs,
+and the noise or the epsilon that it has to meet.
+"""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +24,8 @@ class DpSgd(PoissonSampled):
         batch_size: expected number of records in a batch; in (0, dataset_size].
         epochs: passes over the data, in (0, inf): ceil(epochs dataset_size/batch_size) steps.
         noise_multiplier: noise standard deviation over the clipping norm; in [1e-15, 1e15].
-        dim: dimension of the gradient, in 1, 2, 3, ...; matters to the relaxed adversary, whose best case is 1.
+        dim: dimension of the gradient, in 1, 2, 3, ...;
+            matters to the relaxed adversary, whose best case is 1.
     """
 
     dataset_size: int
@@ -33,24 +36,31 @@ class DpSgd(PoissonSampled):
 
     def __post_init__(self):
         for name in ("dataset_size", "batch_size", "epochs", "noise_multiplier"):
-            check_number(name, getattr(self, name), SCALE if name == "noise_multiplier" else POSITIVE)
+            check_number(
+                name, getattr(self, name), SCALE if name == "noise_multiplier" else POSITIVE
+            )
         for name in ("dataset_size", "dim"):
             value = getattr(self, name)
             if not (value >= 1 and float(value).is_integer()):
                 raise ValueError(f"{name} = {value} is outside its range 1, 2, 3, ...")
         if self.batch_size > self.dataset_size:
-            raise ValueError(f"batch_size = {self.batch_size} is outside its range (0, dataset_size = {self.dataset_size}]")
+            raise ValueError(
+                f"batch_size = {self.batch_size} is outside its range "
+                f"(0, dataset_size = {self.dataset_size}]"
+            )
 
     @classmethod
     def calibrated(cls, epsilon=None, delta=1e-5, *, mu=None, advantage=None, fpr=None, tpr=None,
                    threat_model="worst_case", **settings):
-        """The DP-SGD of these settings whose noise just meets one target, as `jaxpriv.training.Privacy` takes it.
+        """The DP-SGD of these settings whose noise just meets one target, as
+        `jaxpriv.training.Privacy` takes it.
 
         Raises: ValueError for values outside their range and targets out of reach.
         """
         unit = cls(noise_multiplier=1.0, **settings)
         privacy = Privacy(epsilon, delta, mu, advantage, fpr, tpr, threat_model)
-        plan = make_plan(privacy, int(unit.dataset_size), int(unit.dim), batch_size=unit.batch_size, steps=unit.steps)
+        plan = make_plan(privacy, int(unit.dataset_size), int(unit.dim), batch_size=unit.batch_size,
+                         steps=unit.steps)
         return replace(unit, noise_multiplier=plan.noise_multipliers[0])
 
     @property
@@ -63,12 +73,20 @@ class DpSgd(PoissonSampled):
 
     def describe(self):
         """The mechanism in one sentence."""
-        steps, epochs = f"{self.steps} step{'s' * (self.steps > 1)}", f"{self.epochs:g} epoch{'s' * (self.epochs != 1)}"
-        size = f"{self.dataset_size:.15g} records, expected batch size {self.batch_size:g}, {epochs}"
-        return f"DP-SGD: {steps}, noise multiplier {rounded_up(self.noise_multiplier, 8)}, {size}, dimension {self.dim:g}."
+        steps = f"{self.steps} step{'s' * (self.steps > 1)}"
+        epochs = f"{self.epochs:g} epoch{'s' * (self.epochs != 1)}"
+        size = (
+            f"{self.dataset_size:.15g} records, expected batch size {self.batch_size:g}, {epochs}"
+        )
+        return (
+            f"DP-SGD: {steps}, noise multiplier {rounded_up(self.noise_multiplier, 8)}, "
+            f"{size}, dimension {self.dim:g}."
+        )
 
     def worst_case(self, steps):
-        return worst_case.subsampled_gaussian(self.noise_multiplier, self.sampling_rate, steps).symmetric()
+        return worst_case.subsampled_gaussian(
+            self.noise_multiplier, self.sampling_rate, steps
+        ).symmetric()
 
     def relaxed(self, steps):
         rate, dim = self.sampling_rate, float(self.dim)
@@ -79,9 +97,13 @@ class DpSgd(PoissonSampled):
         return self._after(float(self.steps))
 
     def stages(self):
-        """(steps so far, adversaries with as many curves), the last at the end: denser at the start, where epsilon rises most."""
+        """(steps so far, adversaries with as many curves), the last at the end: denser at the
+        start, where epsilon rises most.
+        """
         first = min(self.steps, 2)  # a single step has another curve, in closed form
-        stages = {max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)}
+        stages = {
+            max(math.ceil(self.steps * (k / _STAGES) ** 2), first) for k in range(1, _STAGES + 1)
+        }
         counts = np.array(sorted(stages), float)
         return counts, self._after(counts)
 

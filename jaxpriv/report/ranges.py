@@ -1,4 +1,6 @@
-"""The configurations of a sweep: from flags, all combinations; from a file that a sweep was writing, those that are done."""
+"""The configurations of a sweep: from flags, all combinations; from a file that a sweep was
+writing, those that are done.
+"""
 
 import itertools
 import json
@@ -12,11 +14,12 @@ _DIRECT, _BY_EPOCHS = ("sampling_rate", "steps"), ("dataset_size", "batch_size",
 
 
 def configurations(settings, log):
-    """[(noise multiplier, sampling rate, steps)] of all combinations, each once, the last setting changing fastest.
+    """[(noise multiplier, sampling rate, steps)] of all combinations, each once,
+    the last setting changing fastest.
 
     Args:
-        settings: {"noise_multiplier", and "sampling_rate", "steps" or "dataset_size", "batch_size", "epochs"} with texts as
-            `values` takes them.
+        settings: {"noise_multiplier", and "sampling_rate", "steps" or "dataset_size", "batch_size",
+            "epochs"} with texts as `values` takes them.
         log: ranges in equal ratios.
 
     Raises: ValueError naming the setting.
@@ -29,29 +32,43 @@ def configurations(settings, log):
     for name in names:
         if name not in settings:
             raise ValueError(f"{name} is missing")
-    lists = [values(name, settings[name], log, whole=name in ("steps", "dataset_size")) for name in names]
-    rows = [(noise, *(_rate_and_steps(*rest) if by_epochs else rest)) for noise, *rest in itertools.product(*lists)]
+    lists = [
+        values(name, settings[name], log, whole=name in ("steps", "dataset_size")) for name in names
+    ]
+    rows = [
+        (noise, *(_rate_and_steps(*rest) if by_epochs else rest))
+        for noise, *rest in itertools.product(*lists)
+    ]
     return list(dict.fromkeys(rows))
 
 
 def _rate_and_steps(dataset_size, batch_size, epochs):
     if not (dataset_size >= 1 and 0 < batch_size <= dataset_size):
-        raise ValueError(f"batch_size = {batch_size:g} is outside its range (0, dataset_size = {dataset_size:g}]")
+        raise ValueError(
+            f"batch_size = {batch_size:g} is outside its range (0, dataset_size = {dataset_size:g}]"
+        )
     if not epochs > 0:
         raise ValueError(f"epochs = {epochs:g} is outside its range (0, inf)")
     return batch_size / dataset_size, steps_of(dataset_size, batch_size, epochs)
 
 
 def values(name, text, log=False, whole=False):
-    """The numbers of "0.5", of "1,2,4" or of a range "start:stop:count"; `whole` rounds a range to whole numbers.
+    """The numbers of "0.5", of "1,2,4" or of a range "start:stop:count";
+    `whole` rounds a range to whole numbers.
 
-    >>> values("steps", "1000,2000", whole=True), [round(value, 6) for value in values("noise_multiplier", "0.5:2:3", log=True)]
-    ([1000, 2000], [0.5, 1.0, 2.0])
+    >>> values("steps", "1000,2000", whole=True)
+    [1000, 2000]
+    >>> [round(value, 6) for value in values("noise_multiplier", "0.5:2:3", log=True)]
+    [0.5, 1.0, 2.0]
     """
     try:
-        found = _range(text, log, whole) if ":" in text else [float(part) for part in text.split(",")]
+        found = (
+            _range(text, log, whole) if ":" in text else [float(part) for part in text.split(",")]
+        )
     except ValueError:
-        raise ValueError(f"{name} = {text!r} is not a number, a list a,b,c or a range start:stop:count") from None
+        raise ValueError(
+            f"{name} = {text!r} is not a number, a list a,b,c or a range start:stop:count"
+        ) from None
     for value in found:
         if not math.isfinite(value) or (whole and value != round(value)):
             raise ValueError(f"{name} = {value:g} is not a {'whole' if whole else 'finite'} number")
@@ -59,7 +76,9 @@ def values(name, text, log=False, whole=False):
 
 
 def _range(text, log, whole):
-    """Whole numbers as near as there are: a range in equal ratios may repeat one, which counts once."""
+    """Whole numbers as near as there are:
+    a range in equal ratios may repeat one, which counts once.
+    """
     ends = text.split(":")
     if len(ends) != 3:
         raise ValueError
@@ -71,7 +90,8 @@ def _range(text, log, whole):
 
 
 def take_up(path, delta, dim):
-    """The configurations that a file of an earlier sweep has for this delta and dim (None: worst case only).
+    """The configurations that a file of an earlier sweep has for this delta and dim
+    (None: worst case only).
 
     What follows the last line break was cut off while it was written, and is removed from the file.
     """
@@ -85,7 +105,9 @@ def take_up(path, delta, dim):
         try:
             row = json.loads(line)
             configuration = row["noise_multiplier"], row["sampling_rate"], row["steps"]
-            same = row["delta"] == delta and (dim is None or row.get("relaxed", {}).get("dim") == dim)
+            same = row["delta"] == delta and (
+                dim is None or row.get("relaxed", {}).get("dim") == dim
+            )
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{path}: line {number} is not of a sweep") from None
         if same:

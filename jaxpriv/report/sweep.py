@@ -14,14 +14,17 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
     """The numbers of DP-SGD for each configuration, in their order, as they are done.
 
     Args:
-        noise_multipliers: in (0, inf); sampling_rates: in (0, 1]; steps: in 1, 2, 3, ...; of equal lengths.
+        noise_multipliers: in (0, inf); sampling_rates: in (0, 1];
+            steps: in 1, 2, 3, ...; of equal lengths.
         delta: in (0, 1).
         relaxed_dim: also the numbers of the relaxed adversary, for a gradient of this dimension.
 
-    Returns: a generator of {"noise_multiplier", "sampling_rate", "steps", "delta", "epsilon_lower", "epsilon_upper",
-        "advantage_upper", "gdp_mu"} with the worst case's numbers, and with `relaxed_dim` "relaxed": {"dim", the same
-        numbers}. None stands for an upper bound that could not be certified.
-    Guarantee: "epsilon_upper", "advantage_upper" and the worst case's "gdp_mu" bound the exact values, in float64.
+    Returns: a generator of {"noise_multiplier", "sampling_rate", "steps", "delta", "epsilon_lower",
+        "epsilon_upper", "advantage_upper", "gdp_mu"} with the worst case's numbers, and with
+        `relaxed_dim` "relaxed": {"dim", the same numbers}. None stands for an upper bound that
+        could not be certified.
+    Guarantee: "epsilon_upper", "advantage_upper" and the worst case's "gdp_mu" bound the exact
+        values, in float64.
     Raises: ValueError for values outside their range, ArithmeticError if a number came out as NaN.
     """
     check(noise_multipliers, sampling_rates, steps, delta, relaxed_dim)
@@ -34,8 +37,8 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
         if relaxed_dim is not None:
             weak = _numbers(relaxed.subsampled_gaussian(noises, rates, counts, relaxed_dim), delta)
         for i, (noise, rate, count) in enumerate(zip(*batch)):
-            row = {"noise_multiplier": float(noise), "sampling_rate": float(rate), "steps": int(count), "delta": float(delta),
-                   **_row(found, i)}
+            row = {"noise_multiplier": float(noise), "sampling_rate": float(rate),
+                   "steps": int(count), "delta": float(delta), **_row(found, i)}
             if weak is not None:
                 row["relaxed"] = {"dim": relaxed_dim, **_row(weak, i)}
             yield row
@@ -43,7 +46,8 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
 
 def check(noise_multipliers, sampling_rates, steps, delta, relaxed_dim):
     """Raise ValueError for what `sweep` does not accept."""
-    for name, values, domain in (("noise_multiplier", noise_multipliers, POSITIVE), ("sampling_rate", sampling_rates, RATE),
+    for name, values, domain in (("noise_multiplier", noise_multipliers, POSITIVE),
+                                 ("sampling_rate", sampling_rates, RATE),
                                  ("steps", steps, AT_LEAST_ONE), ("delta", delta, OPEN_UNIT)):
         check_number(name, values, domain)
     if relaxed_dim is not None:
@@ -54,12 +58,13 @@ def _numbers(curves, delta):
     """{name: array} of a batch of curves."""
     curves = curves.symmetric()
     lower, upper = curves.epsilon_bounds(delta)
-    return {"epsilon_lower": lower, "epsilon_upper": upper, "advantage_upper": curves.advantage_bounds()[1],
-            "gdp_mu": curves.gdp_mu_bounds()[1]}
+    return {"epsilon_lower": lower, "epsilon_upper": upper,
+            "advantage_upper": curves.advantage_bounds()[1], "gdp_mu": curves.gdp_mu_bounds()[1]}
 
 
 def _row(results, i):
     row = {name: float(values[i]) for name, values in results.items()}
     if any(math.isnan(value) for value in row.values()):
         raise ArithmeticError(f"the sweep came out as NaN: {row}")
-    return {name: value if math.isfinite(value) else None for name, value in row.items()}  # JSON has no infinity
+    # JSON has no infinity
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}

@@ -3,21 +3,27 @@
 from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.report.terminal import Sheet
 
-READING = ("ε: certified brackets, rounded outward; else upper bounds, rounded up. μ: of the highest Gaussian curve below the "
-           "trade-off curve; the smallest errors decide it.")
+READING = (
+    "ε: certified brackets, rounded outward; else upper bounds, rounded up. μ: of the highest "
+    "Gaussian curve below the trade-off curve; the smallest errors decide it."
+)
 
 
 def render(certificate):
     """The `Sheet` of a `certify` dictionary."""
     delta = certificate["delta"]
     rates = list(certificate["adversaries"][0]["tpr_at_fpr"])
-    headings = ["adversary", f"ε at δ={delta:g}", "μ (GDP)", "advantage", *(f"TPR at FPR {rate}" for rate in rates)]
+    headings = ["adversary", f"ε at δ={delta:g}", "μ (GDP)", "advantage",
+                *(f"TPR at FPR {rate}" for rate in rates)]
     rows = []
     for row in certificate["adversaries"]:
         bracket = f"[{rounded_down(row['epsilon_lower'])}, {rounded_up(row['epsilon'])}]"
         numbers = (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values())
         rows.append([row["adversary"], bracket, *map(rounded_up, numbers)])
-    lines = [certificate["description"], f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}."]
+    lines = [
+        certificate["description"],
+        f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}.",
+    ]
     lines += [f"{row['adversary']}: {row['assumption']}" for row in certificate["adversaries"]]
     lines += [f"Note: {note}" for note in certificate.get("notes", ())]
     lines.append(f"{READING} Only the worst case is a differential privacy guarantee.")

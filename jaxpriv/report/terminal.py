@@ -1,4 +1,6 @@
-"""What a terminal is shown: tables that fit its width without losing a digit, in the characters that it has."""
+"""What a terminal is shown: tables that fit its width without losing a digit,
+in the characters that it has.
+"""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_ASCII = str.maketrans({
-    "ε": "epsilon", "δ": "delta", "μ": "mu", "α": "alpha", "β": "beta", "Φ": "Phi", "≥": ">=", "≤": "<=", "∞": "inf",
-    "–": "-", "−": "-", "×": "x", "…": "...", "’": "'"})
+_ASCII = str.maketrans({"ε": "epsilon", "δ": "delta", "μ": "mu", "α": "alpha", "β": "beta",
+                        "Φ": "Phi", "≥": ">=", "≤": "<=", "∞": "inf", "–": "-", "−": "-",
+                        "×": "x", "…": "...", "’": "'"})
 
 
 def in_ascii(text):
@@ -40,11 +42,13 @@ class Line:
 class Sheet:
     """A table and sentences below it.
 
-    Where the table is wider than the terminal its headings are wrapped, then the names in its first column; where that does
-    not suffice either, every row becomes a block of lines. Numbers are never cut.
+    Where the table is wider than the terminal its headings are wrapped, then the names in its first
+    column; where that does not suffice either, every row becomes a block of lines.
+    Numbers are never cut.
 
     Attributes:
-        rows: of texts, a name and as many cells as there are further headings; an empty cell says nothing.
+        rows: of texts, a name and as many cells as there are further headings;
+            an empty cell says nothing.
     """
 
     title: str
@@ -54,7 +58,8 @@ class Sheet:
 
     def __rich_console__(self, console, options):
         write = _writer(options)
-        headings, rows = [write(text) for text in self.headings], [[write(text) for text in row] for row in self.rows]
+        headings = [write(text) for text in self.headings]
+        rows = [[write(text) for text in row] for row in self.rows]
         widths = _widths(headings, rows, options.max_width)
         if widths is None:
             yield from _blocks(write(self.title), headings, rows, options.max_width)
@@ -74,10 +79,15 @@ def _table(title, headings, rows, widths):
 
 
 def _widths(headings, rows, most):
-    """The columns' widths in a table at most so wide, or None: what is left of whole cells once headings and names wrap."""
+    """The columns' widths in a table at most so wide, or None: what is left of whole cells once
+    headings and names wrap.
+    """
     columns = [list(column) for column in zip(*rows)]
     widths = [max(map(cell_len, (heading, *cells))) for heading, cells in zip(headings, columns)]
-    wrapped = [max(_longest_word(heading), *map(cell_len, cells)) for heading, cells in zip(headings, columns)]
+    wrapped = [
+        max(_longest_word(heading), *map(cell_len, cells))
+        for heading, cells in zip(headings, columns)
+    ]
     names = max(map(_longest_word, (headings[0], *columns[0])))
     excess = sum(widths) + 3 * len(widths) + 1 - most
     for least in (wrapped, [names, *wrapped[1:]]):
@@ -95,7 +105,9 @@ def _longest_word(text):
 
 
 def _blocks(title, headings, rows, most):
-    """Each row as its name and a line for every cell; a cell too long for that stands below its heading."""
+    """Each row as its name and a line for every cell;
+    a cell too long for that stands below its heading.
+    """
     yield Text(title, "italic")
     label = max(map(cell_len, headings[1:])) + 2
     for name, *cells in rows:

@@ -4,7 +4,9 @@ import tomllib
 
 
 def toml_content(path):
-    """{table: its content}. Raises: ValueError naming the file, where it can't be read or is not TOML."""
+    """{table: its content}. Raises: ValueError naming the file,
+    where it can't be read or is not TOML.
+    """
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

@@ -1,31 +1,46 @@
-"""The TOML file of `jaxpriv train`: every unknown, missing or impossible setting is one clear error."""
+"""The TOML file of `jaxpriv train`: every unknown,
+missing or impossible setting is one clear error.
+"""
 
 from jaxpriv._checks import OPEN_UNIT, POSITIVE, Domain, check_number, check_whole
 from jaxpriv.report.toml import toml_content
 from jaxpriv.training.models import MODELS
 from jaxpriv.training.plan import THREAT_MODELS
 
-NUMBER, WHOLE, TEXT, FLAG, LIST = "a number", "a whole number", "a text", "true or false", "a list of numbers"
+NUMBER, WHOLE, TEXT = "a number", "a whole number", "a text"
+FLAG, LIST = "true or false", "a list of numbers"
 DATASETS = ("digits", "diabetes", "fashion_mnist", "cifar10", "adult")
 OPTIMIZERS = ("sgd", "adam")
 CANARIES = ("dirac", "mislabelled", "blank")
-_CHOICES = {("data", "name"): DATASETS, ("model", "name"): tuple(MODELS), ("optimizer", "name"): OPTIMIZERS,
-            ("privacy", "threat_model"): THREAT_MODELS, ("audit", "kind"): CANARIES}
-_RANGES: dict = {"seed": (0, 2**63), "canaries": (0,), "width": (1, 10_000), "learning_rate": POSITIVE,
-                 "momentum": Domain(0.0, 1.0, "[0, 1)", open_high=True), "confidence": OPEN_UNIT}
+_CHOICES = {("data", "name"): DATASETS, ("model", "name"): tuple(MODELS),
+            ("optimizer", "name"): OPTIMIZERS, ("privacy", "threat_model"): THREAT_MODELS,
+            ("audit", "kind"): CANARIES}
+_RANGES: dict = {"seed": (0, 2**63), "canaries": (0,), "width": (1, 10_000),
+                 "learning_rate": POSITIVE, "momentum": Domain(0.0, 1.0, "[0, 1)", open_high=True),
+                 "confidence": OPEN_UNIT}
 # table: {setting: (what it is, value if it is not there)}; REQUIRED has no such value
 REQUIRED = object()
 TABLES: dict = {
     "data": {"name": (TEXT, REQUIRED), "folder": (TEXT, None)},
     "model": {"name": (TEXT, REQUIRED), "width": (WHOLE, 16)},
-    "optimizer": {"name": (TEXT, "sgd"), "learning_rate": (NUMBER, REQUIRED), "momentum": (NUMBER, 0.0)},
-    "privacy": {"threat_model": (TEXT, "worst_case"), "epsilon": (NUMBER, None), "delta": (NUMBER, 1e-5), "mu": (NUMBER, None),
-                "advantage": (NUMBER, None), "fpr": (NUMBER, None), "tpr": (NUMBER, None), "clip_norm": (NUMBER, 1.0),
-                "batch_size": (NUMBER, None), "epochs": (NUMBER, None), "steps": (WHOLE, None),
-                "noise_multiplier": (NUMBER, None), "noise_schedule": (LIST, None)},
+    "optimizer": {
+        "name": (TEXT, "sgd"),
+        "learning_rate": (NUMBER, REQUIRED),
+        "momentum": (NUMBER, 0.0),
+    },
+    "privacy": {
+        "threat_model": (TEXT, "worst_case"), "epsilon": (NUMBER, None), "delta": (NUMBER, 1e-5),
+        "mu": (NUMBER, None), "advantage": (NUMBER, None), "fpr": (NUMBER, None),
+        "tpr": (NUMBER, None), "clip_norm": (NUMBER, 1.0), "batch_size": (NUMBER, None),
+        "epochs": (NUMBER, None), "steps": (WHOLE, None), "noise_multiplier": (NUMBER, None),
+        "noise_schedule": (LIST, None),
+    },
     "audit": {"canaries": (WHOLE, 0), "kind": (TEXT, "dirac"), "confidence": (NUMBER, 0.95)},
-    "run": {"seed": (WHOLE, None), "microbatch": (WHOLE, None), "checkpoint_every": (WHOLE, None),
-            "evaluate_every": (WHOLE, None), "record_releases": (FLAG, False), "diagnostics": (FLAG, False)},
+    "run": {
+        "seed": (WHOLE, None), "microbatch": (WHOLE, None), "checkpoint_every": (WHOLE, None),
+        "evaluate_every": (WHOLE, None), "record_releases": (FLAG, False),
+        "diagnostics": (FLAG, False),
+    },
 }
 
 
@@ -41,13 +56,19 @@ def checked(content, path):
     """`content` as `read_config` returns it."""
     for name in content:
         if name not in TABLES or not isinstance(content[name], dict):
-            raise ValueError(f"{path}: unknown table [{name}]; accepted: {', '.join(f'[{table}]' for table in TABLES)}")
+            raise ValueError(
+                f"{path}: unknown table [{name}]; accepted: "
+                f"{', '.join(f'[{table}]' for table in TABLES)}"
+            )
     config: dict = {}
     for table, settings in TABLES.items():
         given = content.get(table, {})
         unknown = [name for name in given if name not in settings]
         if unknown:
-            raise ValueError(f"{path}: unknown setting {unknown[0]!r} in [{table}]; accepted: {', '.join(settings)}")
+            raise ValueError(
+                f"{path}: unknown setting {unknown[0]!r} in [{table}]; "
+                f"accepted: {', '.join(settings)}"
+            )
         config[table] = {}
         for name, (kind, default) in settings.items():
             if name not in given and default is REQUIRED:
@@ -63,11 +84,20 @@ def checked(content, path):
 
 def _check(path, table, name, kind, value):
     number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-    fits = {NUMBER: number, WHOLE: number and isinstance(value, int), TEXT: isinstance(value, str),
-            FLAG: isinstance(value, bool),
-            LIST: isinstance(value, list) and value and all(type(v) in (int, float) and 0 < v < 1e300 for v in value)}[kind]
+    fits = {
+        NUMBER: number,
+        WHOLE: number and isinstance(value, int),
+        TEXT: isinstance(value, str),
+        FLAG: isinstance(value, bool),
+        LIST: isinstance(value, list)
+        and value
+        and all(type(v) in (int, float) and 0 < v < 1e300 for v in value),
+    }[kind]
     if not fits:
-        raise ValueError(f"{path}: {name} = {value!r} in [{table}] is not {kind}{' above 0' if kind == LIST else ''}")
+        raise ValueError(
+            f"{path}: {name} = {value!r} in [{table}] is not "
+            f"{kind}{' above 0' if kind == LIST else ''}"
+        )
     choices = _CHOICES.get((table, name))
     if choices and value not in choices:
         raise ValueError(f"{path}: {name} = {value!r} in [{table}]; accepted: {', '.join(choices)}")

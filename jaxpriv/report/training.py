@@ -1,4 +1,6 @@
-"""The certificate of a training: every threat model beside the worst case, what an audit measured, in JSON and as a page."""
+"""The certificate of a training: every threat model beside the worst case, what an audit measured,
+in JSON and as a page.
+"""
 
 import base64
 import dataclasses
@@ -23,46 +25,56 @@ from jaxpriv.report.table import READING, render
 from jaxpriv.report.terminal import Line
 from jaxpriv.training.plan import ASSUMPTIONS, holds
 
-_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}  # the relaxed curve takes a second for each evaluation
+# the relaxed curve takes a second for each evaluation
+_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
 _NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
-NOT_PRIVATE = ("NOT PRIVATE: the noise came from a seed, which others can guess and then take the noise off. This certificate "
-               "says what the same run without a seed would guarantee.")
+NOT_PRIVATE = (
+    "NOT PRIVATE: the noise came from a seed, which others can guess and then take the noise "
+    "off. This certificate says what the same run without a seed would guarantee."
+)
 FURTHER = (
-    "Only the worst case is a differential privacy guarantee. It covers the model, every release on the way to it and the "
-    "ledger; not the settings, if they were chosen by looking at the data, and not the data set's size.",
-    "Numbers on held-out records are computed on those records, which no guarantee covers. Diagnostics, where they were "
-    "written, and canaries.npz are not private.",
+    "Only the worst case is a differential privacy guarantee. It covers the model, every release "
+    "on the way to it and the ledger; not the settings, if they were chosen by looking at the "
+    "data, and not the data set's size.",
+    "Numbers on held-out records are computed on those records, which no guarantee covers. "
+    "Diagnostics, where they were written, and canaries.npz are not private.",
     "Noise comes from the Threefry generator with 64 bits of key: the guarantee is computational.",
 )
 
 
 def of_noise(added, epsilon):
     """What is said of the drawn numbers' law; added: `Plan.noise_delta` at epsilon."""
-    return (f"Normal numbers are drawn right to rounding up to {EDGE:.1f} standard deviations. What "
-            "may differ beyond is part of every delta, epsilon, advantage and TPR here (of delta at "
-            f"ε = {_number(epsilon)}: {rounded_up(added, 2)}), not of μ. That these numbers, and "
-            "sums with them, are rounded to a grid (Mironov 2012) is not counted.")
+    return (
+        f"Normal numbers are drawn right to rounding up to {EDGE:.1f} standard deviations. What "
+        "may differ beyond is part of every delta, epsilon, advantage and TPR here (of delta at "
+        f"ε = {_number(epsilon)}: {rounded_up(added, 2)}), not of μ. That these numbers, and "
+        "sums with them, are rounded to a grid (Mironov 2012) is not counted."
+    )
 
 
-def certify_training(trained, folder, *, canaries="dirac", scores=None, confidence=0.95, settings=None):
-    """Audit a training by its canaries, if it has any, and write certificate.json, certificate.html and model.npz.
+def certify_training(
+    trained, folder, *, canaries="dirac", scores=None, confidence=0.95, settings=None
+):
+    """Audit a training by its canaries, if it has any, and write certificate.json,
+    certificate.html and model.npz.
 
     Args:
         trained: what `DPTrainer.fit` returned. folder: where to write, made if absent.
-        canaries: what they are, in a word. scores: `Float[Array, "candidates"]`, higher for those that seem to be in the data;
-            those of Dirac canaries unless given.
+        canaries: what they are, in a word. scores: `Float[Array, "candidates"]`, higher for those
+            that seem to be in the data; those of Dirac canaries unless given.
         confidence: of the audit, in (0, 1). settings: anything JSON holds, to be shown with it.
 
     Returns: the certificate, as a dictionary of plain numbers and sentences.
-    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr of the worst case are upper bounds after every step that may have been
-        released. Raises: ValueError for confidence outside its range, OSError where a file can't be written.
+    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr of the worst case are upper bounds after
+        every step that may have been released. Raises: ValueError for confidence outside its range,
+        OSError where a file can't be written.
 
         >>> import tempfile
         >>> import jax.numpy as jnp, numpy as np, optax
         >>> from jaxpriv.training import DPTrainer, Privacy
         >>> x = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
-        >>> trainer = DPTrainer(lambda w, row, key: jnp.sum((w - row) ** 2), jnp.zeros(2), optax.sgd(0.1), Privacy(mu=1.0),
-        ...                     batch_size=200, steps=1)
+        >>> trainer = DPTrainer(lambda w, row, key: jnp.sum((w - row) ** 2), jnp.zeros(2),
+        ...                     optax.sgd(0.1), Privacy(mu=1.0), batch_size=200, steps=1)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     certificate = certify_training(trainer.fit(x, canaries=2), folder)
         >>> certificate["adversaries"][0]["adversary"], certificate["private"]
@@ -79,11 +91,18 @@ def certify_training(trained, folder, *, canaries="dirac", scores=None, confiden
 
 
 def _arrays(model):
-    """{name: array} of a model's parameters, in float32 at least: files of arrays know no bfloat16."""
+    """{name: array} of a model's parameters, in float32 at least:
+    files of arrays know no bfloat16.
+    """
     found: dict = {}
     for path, leaf in jax.tree.leaves_with_path(taken_apart(model)[0]):
-        name = jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value") or "parameters"
-        found[name] = np.asarray(leaf, np.promote_types(np.float32, leaf.dtype) if leaf.dtype.kind == "f" else np.float32)
+        name = (
+            jax.tree_util.keystr(path, simple=True, separator="/").removesuffix("/value")
+            or "parameters"
+        )
+        found[name] = np.asarray(
+            leaf, np.promote_types(np.float32, leaf.dtype) if leaf.dtype.kind == "f" else np.float32
+        )
     return found
 
 
@@ -94,12 +113,15 @@ def _audit(trained, kind, scores, confidence, folder):
         return None
     np.savez(folder / "canaries.npz", score=scores, member=members)
     found = auditing.one_run(scores, members, trained.plan.delta, confidence=confidence)
-    return {"canaries": len(members), "kind": kind, "confidence": confidence, "epsilon_lower": found.epsilon,
-            "guesses": found.guesses, "correct": found.correct, "violated": bool(found.epsilon > trained.epsilon)}
+    return {"canaries": len(members), "kind": kind, "confidence": confidence,
+            "epsilon_lower": found.epsilon, "guesses": found.guesses, "correct": found.correct,
+            "violated": bool(found.epsilon > trained.epsilon)}
 
 
 def training_certificate(trained, audit, settings):
-    """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`, the worst case first."""
+    """({everything a certificate says}, [(name, CertifiedProfile)]) of a `Trained`,
+    the worst case first.
+    """
     plan = trained.plan
     profiles = [(_NAMES[model], plan.profile(model, trained.spent, precision))
                 for model, precision in _PRECISION.items()]
@@ -130,7 +152,8 @@ def _notes(rows, plan, privacy):
 
 
 def target_notes(plan, privacy, epsilon):
-    """What a target in a weaker threat model has to be told: that it gains nothing, or what it leaves of the worst case.
+    """What a target in a weaker threat model has to be told: that it gains nothing, or what it
+    leaves of the worst case.
 
     Args: epsilon: the worst case's at plan.delta, an upper bound, or None.
     """
@@ -144,25 +167,37 @@ def target_notes(plan, privacy, epsilon):
 def _numbers(profile, mu, delta):
     low, high = profile.epsilon(delta)
     return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None, "gdp_mu": mu,
-            "advantage": profile.advantage(), "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
+            "advantage": profile.advantage(),
+            "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
 
 
 def _least(numbers, worst):
-    """Who knows less sees no more than the worst case: an approximation that says otherwise has nothing to say."""
-    over = [numbers[name] is None or numbers[name] > 1.01 * worst[name] for name in ("epsilon", "advantage")
-            if worst[name] is not None]
+    """Who knows less sees no more than the worst case:
+    an approximation that says otherwise has nothing to say.
+    """
+    over = [numbers[name] is None or numbers[name] > 1.01 * worst[name]
+            for name in ("epsilon", "advantage") if worst[name] is not None]
     if any(over):
         return worst
-    return {name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value} if isinstance(value, dict)
-            else min((v for v in (value, worst[name]) if v is not None), default=None) for name, value in numbers.items()}
+    return {
+        name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value}
+        if isinstance(value, dict)
+        else min((v for v in (value, worst[name]) if v is not None), default=None)
+        for name, value in numbers.items()
+    }
 
 
 def write_pages(certificate, profiles, history, folder):
-    """certificate.json and certificate.html, each whole or not there; the page needs no other file."""
+    """certificate.json and certificate.html, each whole or not there;
+    the page needs no other file.
+    """
     picture = io.BytesIO()
     draw_training(profiles, history, certificate["delta"], certificate["audit"], picture)
     _replace(Path(folder) / "certificate.json", json.dumps(certificate, indent=2) + "\n")
-    _replace(Path(folder) / "certificate.html", page(certificate, base64.b64encode(picture.getvalue()).decode()))
+    _replace(
+        Path(folder) / "certificate.html",
+        page(certificate, base64.b64encode(picture.getvalue()).decode()),
+    )
 
 
 def _replace(path, text):
@@ -172,44 +207,66 @@ def _replace(path, text):
 
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 62rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 62rem; \
+margin: 2.5rem auto; padding: 0 1.5rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-.lead { font-size: 1.15rem; } .warning { background: #fdecea; border-left: 4px solid #c0392b; padding: .6rem 1rem; }
-table { border-collapse: collapse; width: 100%; margin: .8rem 0; } th, td { padding: .45rem .7rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #1c2430; vertical-align: bottom; }
+.lead { font-size: 1.15rem; } \
+.warning { background: #fdecea; border-left: 4px solid #c0392b; padding: .6rem 1rem; }
+table { border-collapse: collapse; width: 100%; margin: .8rem 0; } \
+th, td { padding: .45rem .7rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; } \
+thead th { border-bottom: 2px solid #1c2430; vertical-align: bottom; }
 tbody tr { border-bottom: 1px solid #d8dde4; } tbody tr.guarantee { font-weight: 600; }
-img { width: 100%; height: auto; } ul { padding-left: 1.2rem; } .small { color: #566173; font-size: .9rem; }
+img { width: 100%; height: auto; } ul { padding-left: 1.2rem; } \
+.small { color: #566173; font-size: .9rem; }
 dt { font-weight: 600; margin-top: .5rem; } dd { margin-left: 0; }
 """
 
 
 def page(certificate, picture):
     """The certificate as one HTML page; `picture`: a PNG in base64."""
-    rows, audit, delta = certificate["adversaries"], certificate["audit"], f"{certificate['delta']:g}"
+    rows, audit = certificate["adversaries"], certificate["audit"]
+    delta = f"{certificate['delta']:g}"
     rates = list(rows[0]["tpr_at_fpr"])
-    head = "".join(f"<th>{name}</th>" for name in
-                   ("adversary", f"ε at δ = {delta}", "μ (GDP)", "advantage", *(f"TPR at FPR {rate}" for rate in rates)))
+    headings = ["adversary", f"ε at δ = {delta}", "μ (GDP)", "advantage",
+                *(f"TPR at FPR {rate}" for rate in rates)]
+    head = "".join(f"<th>{name}</th>" for name in headings)
     body = "".join(_row(row, number == 0) for number, row in enumerate(rows))
     warning = "" if certificate["private"] else f'<p class="warning">{html.escape(NOT_PRIVATE)}</p>'
-    facts = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in (
-        ("Mechanism", certificate["description"]), ("Adjacency", certificate["adjacency"]), ("Sampling", certificate["sampling"]),
-        ("Target", certificate["target"]),
-        ("Ledger", f"{certificate['steps_counted']} steps counted, {certificate['steps_run']} run"),
-        ("Held-out records", _told(certificate["held_out"])), ("Audit", audit_sentence(audit, certificate))))
+    facts = "".join(
+        f"<dt>{name}</dt><dd>{html.escape(text)}</dd>"
+        for name, text in (
+            ("Mechanism", certificate["description"]),
+            ("Adjacency", certificate["adjacency"]),
+            ("Sampling", certificate["sampling"]),
+            ("Target", certificate["target"]),
+            (
+                "Ledger",
+                f"{certificate['steps_counted']} steps counted, {certificate['steps_run']} run",
+            ),
+            ("Held-out records", _told(certificate["held_out"])),
+            ("Audit", audit_sentence(audit, certificate)),
+        )
+    )
     notes = "".join(f"<p>Note: {html.escape(text)}</p>" for text in certificate.get("notes", ()))
-    assumed = "".join(f"<li><b>{row['adversary']}</b>: {html.escape(row['assumption'])}</li>" for row in rows)
+    assumed = "".join(
+        f"<li><b>{row['adversary']}</b>: {html.escape(row['assumption'])}</li>" for row in rows
+    )
     further = "".join(f"<li>{html.escape(text)}</li>" for text in certificate["assumptions"])
     settings = html.escape(json.dumps(certificate["settings"], indent=2))
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">\
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Privacy certificate</title><style>{_STYLE}</style></head><body>
 <h1>Privacy certificate</h1>
-<p class="lead">This training is (ε, δ)-differentially private with ε ≤ {_number(rows[0]['epsilon'])} at δ = {delta}, for adding
+<p class="lead">This training is (ε, δ)-differentially private \
+with ε ≤ {_number(rows[0]['epsilon'])} at δ = {delta}, for adding
 or removing one record.</p>{warning}
 <table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
 {notes}
 <p class="small">{READING} α is the type I error (false positive rate), β the type II error.</p>
-<img alt="trade-off curves, privacy profiles and epsilon over the steps" src="data:image/png;base64,{picture}">
+<img alt="trade-off curves, privacy profiles and epsilon over the steps" \
+src="data:image/png;base64,{picture}">
 <h2>What was run</h2><dl>{facts}</dl>
 <h2>Adversaries</h2><ul>{assumed}</ul>
 <h2>What is assumed</h2><ul>{further}</ul>
@@ -223,15 +280,23 @@ def audit_sentence(audit, certificate):
     if audit is None:
         return "none: fewer than two canaries in the data, or out of it"
     said = "VIOLATED: more than the worst case allows" if audit["violated"] else "not refuted"
-    return (f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} guesses right: ε ≥ "
-            f"{rounded_down(audit['epsilon_lower'])} at δ = {certificate['delta']:g} with {audit['confidence']:.0%} confidence; "
-            f"the claim ε ≤ {_number(certificate['adversaries'][0]['epsilon'])} is {said}")
+    return (
+        f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} "
+        f"guesses right: ε ≥ {rounded_down(audit['epsilon_lower'])} at δ = "
+        f"{certificate['delta']:g} with {audit['confidence']:.0%} confidence; the claim ε ≤ "
+        f"{_number(certificate['adversaries'][0]['epsilon'])} is {said}"
+    )
 
 
 def _row(row, guarantee):
     bracket = f"[{rounded_down(row['epsilon_lower'])}, {_number(row['epsilon'])}]"
-    cells = [row["adversary"], bracket, *map(_number, (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()))]
-    return f'<tr{" class=guarantee" * guarantee}>' + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+    cells = [row["adversary"], bracket,
+             *map(_number, (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()))]
+    return (
+        f'<tr{" class=guarantee" * guarantee}>'
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+    )
 
 
 def _number(value):
@@ -247,7 +312,10 @@ def render_training(certificate):
     """The certificate as something `rich` prints."""
     from rich.console import Group
 
-    rows = [{**row, "epsilon": math.inf if row["epsilon"] is None else row["epsilon"]} for row in certificate["adversaries"]]
+    rows = [
+        {**row, "epsilon": math.inf if row["epsilon"] is None else row["epsilon"]}
+        for row in certificate["adversaries"]
+    ]
     warning = [] if certificate["private"] else [Line(NOT_PRIVATE, "bold red")]
     table = render({**certificate, "adversaries": rows})
     return Group(*warning, table, Line(f"Held-out records: {_told(certificate['held_out'])}."),

@@ -1,4 +1,6 @@
-"""Probability laws in log space: SciPy's names and argument order, exact far into both tails, differentiable throughout."""
+"""Probability laws in log space: SciPy's names and argument order, exact far into both tails,
+differentiable throughout.
+"""
 
 from jaxpriv.stats import chi2, expon, foldlaplace, foldnorm, laplace, ncx2, norm
 

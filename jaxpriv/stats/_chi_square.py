@@ -1,7 +1,8 @@
 """The (noncentral) chi-square law on x > 0, and its quantiles.
 
-`nc` is None for the central law throughout. Near x = 0 the law is a power, cdf ~ x^(df/2), and for huge x the tail is
-exponential, log sf ~ -x/2 (both to the last bit where the contour of `_contour` would leave the range of floats).
+`nc` is None for the central law throughout. Near x = 0 the law is a power, cdf ~ x^(df/2), and for
+huge x the tail is exponential, log sf ~ -x/2 (both to the last bit where the contour of `_contour`
+would leave the range of floats).
 """
 
 import math
@@ -15,7 +16,9 @@ _STEPS = {"float64": 4, "float32": 3}
 
 
 def _interior(x):
-    """x moved into the contour's range, log(x/moved) below it, and x - moved above it; both are zero inside."""
+    """x moved into the contour's range, log(x/moved) below it, and x - moved above it;
+    both are zero inside.
+    """
     low, high = RANGE[x.dtype.name]
     is_below, is_above = x < low, x > high
     moved = xp.where(is_below, low, xp.where(is_above, high, x))
@@ -32,7 +35,9 @@ def law_at(x, df, nc):
     logpdf = logpdf + (df / 2 - 1) * below - above / 2
     logcdf = logcdf + df / 2 * below
     is_below = x < RANGE[x.dtype.name][0]
-    logsf = xp.where(is_below, xp.log1p(-xp.exp(xp.where(is_below, logcdf, -1.0))), logsf - above / 2)
+    logsf = xp.where(
+        is_below, xp.log1p(-xp.exp(xp.where(is_below, logcdf, -1.0))), logsf - above / 2
+    )
     return logpdf, logsf, logcdf
 
 
@@ -50,9 +55,10 @@ def _broadcast_chi_square(x, df, nc):
 def _start(signed, df, nc):
     """log x where Lugannani and Rice's r* is about `signed`, the normal quantile of the lower tail.
 
-    In q = 1/z the saddle's x is df q + nc q^2 and its exponent r^2 = df(q - 1 - log q) + nc(q-1)^2, convex in q. One solves
-    r(q) = s by Newton from the side where the iterates are monotone, twice: first s = signed, then s less the
-    correction log(w/r)/r, w = ((q-1)/2) sqrt(2 df + 4 nc q), whose limit at r = 0 is finite.
+    In q = 1/z the saddle's x is df q + nc q^2 and its exponent r^2 = df(q - 1 - log q) + nc(q-1)^2,
+    convex in q. One solves r(q) = s by Newton from the side where the iterates are monotone, twice:
+    first s = signed, then s less the correction log(w/r)/r, w = ((q-1)/2) sqrt(2 df + 4 nc q),
+    whose limit at r = 0 is finite.
     """
     deep = math.log(RANGE[signed.dtype.name][0])
 
@@ -61,7 +67,8 @@ def _start(signed, df, nc):
         up = s > 0
         a = s2 / df
         above_root = xp.minimum(a + xp.sqrt(a * a + 2 * a), xp.sqrt(s2 / xp.maximum(nc, 1e-30)))
-        # Three lower bounds of q < 1: without nc; with log q >= (q-1) - (q-1)^2/2; and, for 2 nc q <= df, nc(q-1)^2 >= nc - df.
+        # Three lower bounds of q < 1: without nc; with log q >= (q-1) - (q-1)^2/2; and, for 2 nc
+        # q <= df, nc(q-1)^2 >= nc - df.
         below_root = xp.maximum(1 - xp.sqrt(s2 / (df / 2 + nc)), xp.maximum(
             xp.exp(-1 - a), xp.minimum(xp.exp(-2 - (s2 - nc) / df), df / (2 * nc + df))))
         q = xp.where(up, 1 + above_root, xp.maximum(below_root, math.exp(deep)))
@@ -85,7 +92,11 @@ def _start(signed, df, nc):
         w, q, log_q = solve(s)
         correction = xp.log(w / 2 * xp.sqrt(2 * df + 4 * nc * q) / s) / s
         correction = xp.where((log_q < deep) | ~xp.isfinite(correction), 0.0, correction)
-        return xp.log(df) + xp.where(log_q < deep, log_q, xp.log(q) + xp.log1p(nc / df * q)), s, correction
+        return (
+            xp.log(df) + xp.where(log_q < deep, log_q, xp.log(q) + xp.log1p(nc / df * q)),
+            s,
+            correction,
+        )
 
     zero = xp.zeros_like(signed)
     return xp.fori_loop(0, 2, improve, (zero, zero, zero))[0]
@@ -93,13 +104,17 @@ def _start(signed, df, nc):
 
 @xp.custom_jvp
 def _solution(upper, log_small, df, nc):
-    """x with log sf(x) = log_small where `upper`, log cdf(x) = log_small elsewhere; log_small finite, <= about log 1/2.
+    """x with log sf(x) = log_small where `upper`, log cdf(x) = log_small elsewhere; log_small
+    finite, <= about log 1/2.
 
-    Newton's step on the log tail in y = log x with Halley's correction; the start is good to a few digits and every step
-    about triples them. The second derivative needs d log pdf/dy only roughly: Amos' bound on the density's Bessel ratio.
+    Newton's step on the log tail in y = log x with Halley's correction; the start is good to a few
+    digits and every step about triples them. The second derivative needs d log pdf/dy only roughly:
+    Amos' bound on the density's Bessel ratio.
     """
     lam = xp.zeros_like(df) if nc is None else nc
-    y = _start(xp.where(upper, 1.0, -1.0) * upper_quantile(xp.minimum(log_small, -math.log(2.0))), df, lam)
+    y = _start(
+        xp.where(upper, 1.0, -1.0) * upper_quantile(xp.minimum(log_small, -math.log(2.0))), df, lam
+    )
     low, high = RANGE[y.dtype.name]
     x = xp.exp(y)
     sign = xp.where(upper, -1.0, 1.0)
@@ -127,7 +142,9 @@ _solve = xp.jit(_solution)
 
 @_solution.defjvp
 def _solve_jvp(primals, tangents):
-    """sf(x) = p moves x by (d sf/d df) ddf + (d sf/d nc) dnc - dp, all over pdf; the cdf by the same shape terms."""
+    """sf(x) = p moves x by (d sf/d df) ddf + (d sf/d nc) dnc - dp, all over pdf;
+    the cdf by the same shape terms.
+    """
     upper, log_small, df, nc = primals
     _, dlog_small, ddf, dnc = tangents
     x = _solve(upper, log_small, df, nc)
@@ -142,7 +159,9 @@ def _solve_jvp(primals, tangents):
 
 
 def quantile(log_upper, log_lower, df, nc):
-    """The x with log sf(x) = log_upper and log cdf(x) = log_lower: solved for the smaller of the two."""
+    """The x with log sf(x) = log_upper and log cdf(x) = log_lower: solved for the
+    smaller of the two.
+    """
     shape = xp.broadcast_shapes(log_upper.shape, df.shape, () if nc is None else nc.shape)
     log_upper, log_lower, df = (xp.broadcast_to(a, shape) for a in (log_upper, log_lower, df))
     nc = None if nc is None else xp.broadcast_to(nc, shape)

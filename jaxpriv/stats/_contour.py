@@ -1,8 +1,10 @@
 """The (noncentral) chi-square law as one contour integral: the kernel below `chi2` and `ncx2`.
 
-With M(t) = (1-2t)^(-d/2) exp(nc t/(1-2t)) the moment generating function and z = 1-2t, Bromwich's inversion reads
+With M(t) = (1-2t)^(-d/2) exp(nc t/(1-2t)) the moment generating function and z = 1-2t,
+Bromwich's inversion reads
 
-    J[g] = (1/2 pi i) int exp(phi(z)) g(z) dz,     phi(z) = -(d/2) ln z + (x/2)(z-1) - (nc/2)(1-1/z),
+    J[g] = (1/2 pi i) int exp(phi(z)) g(z) dz,
+    phi(z) = -(d/2) ln z + (x/2)(z-1) - (nc/2)(1-1/z),
 
     sf = -J[1/(z-1)] (contour left of z = 1),   cdf = +J[1/(z-1)] (right of it),   pdf = J[1]/2,
 
@@ -10,27 +12,30 @@ and because phi is *linear* in (x, d, nc) at fixed z, a derivative only multipli
 
     d/dx: (z-1)/2        d/dd: -ln(z)/2        d/dnc: -(1-1/z)/2.
 
-So d sf/dx = -J[1]/2, d sf/dnc = J[1/z]/2 (the density with d+2 degrees) and d sf/dd = J[ln z/(z-1)]/2: no pole is left in
-any derivative, every one is a positive integral at the saddle, and nothing cancels.
+So d sf/dx = -J[1]/2, d sf/dnc = J[1/z]/2 (the density with d+2 degrees) and
+d sf/dd = J[ln z/(z-1)]/2: no pole is left in any derivative, every one is a positive integral at
+the saddle, and nothing cancels.
 
-The contour. Take the parabola z = z0 (1+iu)^2 through the saddle of the law with d+a degrees of freedom,
-z0 = (d' + sqrt(d'^2 + 4 nc x))/(2x), d' = d+a. (The shift a is what Weideman and Trefethen do for the Laplace
-transform: for small d the integrand decays slowly along its own saddle's contour; a little to the right it decays
-fast and loses a digit at most; in float32, where a digit counts, it is smaller.) With b = nc/z0, w = u^2, q = 1+w, the
-exponent along it is
+The contour. Take the parabola z = z0 (1+iu)^2 through the saddle of the law with d+a degrees of
+freedom, z0 = (d' + sqrt(d'^2 + 4 nc x))/(2x), d' = d+a. (The shift a is what Weideman and Trefethen
+do for the Laplace transform: for small d the integrand decays slowly along its own saddle's
+contour; a little to the right it decays fast and loses a digit at most; in float32, where a digit
+counts, it is smaller.) With b = nc/z0, w = u^2, q = 1+w, the exponent along it is
 
     Re = -(d/2)(log q + w) - (b/2) w(4+3w+w^2)/q^2 - (a/2) w
-    Im =  d (u - arctan u) + b u w (2+w)/q^2 + a u                                   (exactly; zero at u = 0)
+    Im =  d (u - arctan u) + b u w (2+w)/q^2 + a u        (exactly; zero at u = 0)
 
-and u = sinh(rho v)/rho with the midpoint rule v_k = (k+1/2) h converges geometrically, h = c/sqrt(d' + 2b).
-c and rho are functions of s = d' + 2b alone, found by minimising the largest error over all (d, nc, x) with that s:
-20 nodes give 4e-15. With the tables of `_nodes` a node costs one exp, one sin-cos and one division.
+and u = sinh(rho v)/rho with the midpoint rule v_k = (k+1/2) h converges geometrically,
+h = c/sqrt(d' + 2b). c and rho are functions of s = d' + 2b alone, found by minimising the largest
+error over all (d, nc, x) with that s: 20 nodes give 4e-15. With the tables of `_nodes` a node costs
+one exp, one sin-cos and one division.
 
-The pole z = 1 lies on the imaginary v axis at distance y with sin(rho y)/rho = |1 - 1/sqrt(z0)|; the rule sees it as
-the one-sided term 1/(1+exp(2 pi y/h)) (Goodwin; Matta and Reichel), uniformly through x = mean. That term belongs in as
-long as exp(Re(iy) - 2 pi y/h) has only fallen on the way to y: beyond, the rule's own error has saturated and the pole is
-outside. |dRe/du| < 2 pi/h at the pole ensures it (|du/dv| <= 1, and |dRe/du| grows with y); where that leaves the term out
-too early it is below exp(-50) already.
+The pole z = 1 lies on the imaginary v axis at distance y with sin(rho y)/rho = |1 - 1/sqrt(z0)|;
+the rule sees it as the one-sided term 1/(1+exp(2 pi y/h)) (Goodwin; Matta and Reichel), uniformly
+through x = mean. That term belongs in as long as exp(Re(iy) - 2 pi y/h) has only fallen on the way
+to y: beyond, the rule's own error has saturated and the pole is outside. |dRe/du| < 2 pi/h at the
+pole ensures it (|du/dv| <= 1, and |dRe/du| grows with y); where that leaves the term out too early
+it is below exp(-50) already.
 """
 
 from functools import partial
@@ -44,7 +49,6 @@ from jaxpriv.stats._nodes import LEVELS, RULES, TABLES, ladder, level_of, sincos
 
 RANGE = {"float64": (1e-300, 1e290), "float32": (1e-30, 1e28)}  # of x; 4 nc x must stay finite
 _UNROLL = 2
-_FEW = 1024  # numbers at a time, whose terms at all nodes fit into a cache
 
 
 def inside_range(x):
@@ -53,9 +57,11 @@ def inside_range(x):
 
 
 def _geometry(x, df, nc):
-    """The contour for (x, df, nc): saddle z0, e = z0-1 (without cancellation), b = nc/z0, and the ladder level of h.
+    """The contour for (x, df, nc): saddle z0, e = z0-1 (without cancellation), b = nc/z0,
+    and the ladder level of h.
 
-    `nc is None` is the central law: the caller's Python, not the array, says that every term in b may be left out.
+    `nc is None` is the central law: the caller's Python, not the array,
+    says that every term in b may be left out.
     """
     shift = RULES[x.dtype.name].shift
     shifted = df + shift
@@ -65,7 +71,8 @@ def _geometry(x, df, nc):
         root = xp.sqrt(shifted * shifted + 4 * nc * x)
         total, error = two_sum(df, nc)
     z0 = (shifted + root) / (2 * x)
-    # z0 - 1 = -2 (x - d' - nc) / (2x - d' + root); df+nc is summed exactly, for at the mean every digit of it cancels.
+    # z0 - 1 = -2 (x - d' - nc) / (2x - d' + root); df+nc is summed exactly,
+    # for at the mean every digit of it cancels.
     excess = ((x - total) - error) - shift
     e = xp.where(z0 > 2, z0 - 1, -2 * excess / ((2 * x - shifted) + root))
     b = None if nc is None else nc / z0
@@ -76,7 +83,8 @@ def _geometry(x, df, nc):
 
 
 def _log_scale(df, nc, z0, e):
-    """phi(z0), and two parts of it, phi(z0) + (d/2) ln z0 = linear + rest, from x = d'/z0 + nc/z0^2:
+    """phi(z0), and two parts of it, phi(z0) + (d/2) ln z0 = linear + rest,
+    from x = d'/z0 + nc/z0^2:
 
     phi(z0) = -(d/2)(ln z0 + 1/z0 - 1) + (a/2)(1-1/z0) - (nc/2)(1-1/z0)^2.
     """
@@ -127,11 +135,13 @@ def _density_slope(f, node):
 
 
 def _node_sum(weights, geometry, df, displacement):
-    """Sums of f w(z) over the nodes for two weights, packed as real and imaginary part of one array.
+    """Sums of f w(z) over the nodes for two weights,
+    packed as real and imaginary part of one array.
 
-    (One complex output keeps each step a single fused loop; with two outputs XLA stores the gathered constants and takes
-    four times as long.) `displacement` is None or (dx, dd, dnc) with value zero: the linear part of the exponent, through
-    which derivatives of every order flow while the contour stands still.
+    (One complex output keeps each step a single fused loop; with two outputs XLA stores the
+    gathered constants and takes four times as long.) `displacement` is None or (dx, dd, dnc) with
+    value zero: the linear part of the exponent, through which derivatives of every order flow while
+    the contour stands still.
     """
     z0, e, b, level, squeeze = geometry
     rule = RULES[z0.dtype.name]
@@ -174,7 +184,8 @@ def _node_sum(weights, geometry, df, displacement):
                 im = im + (bi / z0) * (dnc / 2)
         sin, cos = sincos(im)
         size = xp.exp(re) * weight
-        # f = exp(phi - phi(z0)) dz/(pi z0), dz/z0 = 2i(1+iu) du; `weight` carries 2 du/pi. Conjugate nodes halve the sum.
+        # f = exp(phi - phi(z0)) dz/(pi z0), dz/z0 = 2i(1+iu) du; `weight` carries 2 du/pi.
+        # Conjugate nodes halve the sum.
         f = (-size * (sin + u * cos), size * (cos - u * sin))
         return tuple(weigh(f, node) for weigh in weights)
 
@@ -193,7 +204,9 @@ def _node_sum(weights, geometry, df, displacement):
 
 @partial(xp.custom_jvp, nondiff_argnums=(0,))
 def _sums(weights, x, df, nc):
-    """The two scaled integrals exp(-phi(z0)) J[w]/z0, to be used in ratios: derivatives leave contour and scale fixed."""
+    """The two scaled integrals exp(-phi(z0)) J[w]/z0, to be used in ratios: derivatives leave
+    contour and scale fixed.
+    """
     return _node_sum(weights, _geometry(x, df, nc), df, None)
 
 
@@ -208,7 +221,9 @@ def _sums_jvp(weights, primals, tangents):
 
 
 def _pole_term(df, nc, z0, e, b, level, phi):
-    """What the rule adds for the pole at z = 1, divided by exp(phi(z0)); zero once the pole is out of its sight."""
+    """What the rule adds for the pole at z = 1, divided by exp(phi(z0));
+    zero once the pole is out of its sight.
+    """
     h, rho, _ = TABLES[z0.dtype.name]
     h, rho = (xp.gathered(table.astype(z0.dtype), level) for table in (h, rho))
     root = xp.sqrt(z0)
@@ -221,16 +236,20 @@ def _pole_term(df, nc, z0, e, b, level, phi):
     growth = xp.abs(-df / r + (df + RULES[z0.dtype.name].shift + b) * r - b / r**3)
     inside = inside & (growth < 2 * np.pi / h)
     decay = 2 * np.pi * y / h
-    return xp.where(inside, xp.exp(xp.where(inside, -phi - decay, -1.0)) / (1 + xp.exp(-decay)), 0.0)
+    return xp.where(
+        inside, xp.exp(xp.where(inside, -phi - decay, -1.0)) / (1 + xp.exp(-decay)), 0.0
+    )
 
 
 @xp.custom_jvp
 def _chi_square(x, df, nc):
-    """(log pdf, log sf, log cdf, log sf/pdf, log cdf/pdf) at 0 < x < inf, df > 0, nc >= 0 (None: central), same shapes.
+    """(log pdf, log sf, log cdf, log sf/pdf, log cdf/pdf) at 0 < x < inf, df > 0, nc >= 0
+    (None: central), same shapes.
 
-    The last two (Mills' ratio and its mirror image) come without the exponentials, so that differences of tails deep in
-    the tail can be formed from them. Every output is accurate on its own scale; the tail on the far side of the mean is
-    log(1 - other), which loses nothing because the other is then of order one.
+    The last two (Mills' ratio and its mirror image) come without the exponentials, so that
+    differences of tails deep in the tail can be formed from them. Every output is accurate on its
+    own scale; the tail on the far side of the mean is log(1 - other), which loses nothing because
+    the other is then of order one.
     """
     geometry = _geometry(x, df, nc)
     z0, e, b, level, _ = geometry
@@ -240,7 +259,8 @@ def _chi_square(x, df, nc):
     tail = xp.where(upper_side, -tail, tail) + _pole_term(df, nc, z0, e, b, level, phi)
     log_density = xp.log(density * (z0 / 2))
     log_tail = xp.log(tail)
-    # for large z0 the multiples of ln z0 are joined, and may nearly cancel nc/2 while both are large
+    # for large z0 the multiples of ln z0 are joined,
+    # and may nearly cancel nc/2 while both are large
     towards_zero = sum_with_log(1 - df / 2, z0, rest, linear + xp.log(density / 2))
     logpdf = xp.where(z0 > 4, towards_zero, phi + log_density)
     small = xp.minimum(phi + log_tail, -xp.finfo(x.dtype).tiny)
@@ -255,7 +275,9 @@ chi_square = xp.jit(_chi_square)  # traced and lowered once for all callers of a
 
 
 def density_ratios(x, df, nc):
-    """(d sf/dnc)/pdf = pdf_{df+2}/pdf and (d sf/ddf)/pdf: how far a unit of nc or of df moves a quantile."""
+    """(d sf/dnc)/pdf = pdf_{df+2}/pdf and (d sf/ddf)/pdf:
+    how far a unit of nc or of df moves a quantile.
+    """
     z0 = _geometry(*xp.stop_gradient((x, df, nc)))[0]
     density, _ = _sums((_density, _tail), x, df, nc)
     up, log_weighted = _sums((_density_up, _tail_log), x, df, nc)
@@ -264,17 +286,21 @@ def density_ratios(x, df, nc):
 
 @xp.jit
 def log_likelihood_ratio_and_slope(x, df, nc):
-    """log of the noncentral over the central density at 0 < x < inf, and its derivative in x (both increasing functions).
+    """log of the noncentral over the central density at 0 < x < inf,
+    and its derivative in x (both increasing functions).
 
-    The ratio is -nc/2 + log 0F1(; df/2; nc x/4). The two exponents are subtracted in closed form: with d' = df + a the
-    saddles are z_P = d'/x and z_Q = z_P (1+g), g(1+g) = nc x/d'^2, so that nc/z_Q = d' g and
+    The ratio is -nc/2 + log 0F1(; df/2; nc x/4). The two exponents are subtracted in closed form:
+    with d' = df + a the saddles are z_P = d'/x and z_Q = z_P (1+g), g(1+g) = nc x/d'^2,
+    so that nc/z_Q = d' g and
         phi_Q - phi_P = (df/2)(g - log(1+g)) + (d' - df/2) g - nc/2.
     From 0F1' and the shape of the central density the slope is (nc/2x) pdf_{df+2}/pdf.
     """
     shifted = df + RULES[x.dtype.name].shift
     r = nc * (x / shifted) / shifted
     g = 2 * r / (1 + xp.sqrt(1 + 4 * r))
-    phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
+    phi = (
+        (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
+    )
     both = tuple(xp.stack(pair) for pair in ((x, x), (df, df), (nc, xp.zeros_like(nc))))
     geometry = _geometry(*both)
     density, up = _node_sum((_density, _density_up), geometry, both[1], None)
@@ -310,7 +336,8 @@ def _chi_square_jvp(primals, tangents):
     dlogpdf = d_quantile = xp.zeros_like(x)  # d_quantile: -dsf/pdf
     if not _zero(dx):
         slope, up = _sums((_density_slope, _density_up), x, df, nc)
-        # towards x = 0 the law is a power of x, and the slope's terms in 1/x are kept apart from the rest
+        # towards x = 0 the law is a power of x,
+        # and the slope's terms in 1/x are kept apart from the rest
         bessel = 0.0 if nc is None else nc * up / density / (2 * z0 * x)
         steep = (df - 2) / (2 * x) + bessel - 0.5
         dlogpdf = dlogpdf + xp.where(z0 > 2, steep, 0.5 * z0 * slope / density) * dx
@@ -331,71 +358,3 @@ def _chi_square_jvp(primals, tangents):
 
 
 _chi_square.defjvp(_chi_square_jvp, symbolic_zeros=True)
-
-
-def complex_log_likelihood_ratio(x, df, nc):
-    """log of the noncentral over the central density at complex x off the negative axis, or at real x > 0.
-
-    The parabola through the saddle of a complex x is as good a contour: with b = d' g the exponent along it is A + iB, A even
-    and B odd in u, both complex now, and a pair of nodes adds up to 2 e^A (cos B - u sin B). For the central law b = 0, so
-    its sum depends on df alone.
-    """
-    shifted = df + RULES[df.dtype.name].shift
-    r = nc * (x / shifted) / shifted
-    g = 2 * r / (1 + xp.sqrt(1 + 4 * r))
-    phi = (df / 2) * log_plus_reciprocal(1 / (1 + g), -g / (1 + g)) + (shifted - df / 2) * g - nc / 2
-    grown = complex_log1p(g) if xp.iscomplexobj(g) else xp.log1p(g)
-    return phi + grown + xp.log(_complex_sum(df, shifted * g) / _complex_sum(df, xp.zeros_like(df)))
-
-
-def complex_log1p(z):
-    """log(1 + z), with the digits of a small z."""
-    x, y = z.real, z.imag
-    return xp.make_complex(0.5 * xp.log1p(x * (2 + x) + y * y), xp.arctan2(y, 1 + x))
-
-
-def _complex_sum(df, b):
-    """`_node_sum` of the density, over z0, for complex b."""
-    rule = RULES[df.dtype.name]
-    columns = [xp.like(c, b) for c in TABLES[df.dtype.name][2]]
-    s = df + rule.shift + 2 * xp.abs(b)
-    level = level_of(s)
-    squeeze = xp.minimum(1.0, rule.shift * ladder(LEVELS - 1) / s)
-    scaled = df * squeeze, b * squeeze, rule.shift * squeeze
-    if not xp.any_jax(scaled):
-        return _by_levels(level, *np.broadcast_arrays(*scaled)) * np.sqrt(squeeze)
-
-    def add(k, total):
-        return total + _terms([xp.gathered(c, level + k * LEVELS) for c in columns], *scaled)
-
-    return xp.fori_loop(0, rule.nodes, add, xp.zeros_like(scaled[1] + 0 * scaled[0])) * xp.sqrt(squeeze)
-
-
-def _by_levels(level, df, b, shift):
-    """The sum by NumPy: the numbers of one level share their nodes' constants, which no table has to be searched for."""
-    columns = [column.reshape((-1, LEVELS)) for column in TABLES["float64"][2]]
-    level = np.broadcast_to(level, b.shape)
-    found = np.empty(b.shape, b.dtype)
-    for one in np.unique(level):
-        here = level == one
-        own = df[here], b[here], shift[here]
-        constants = [column[:, one, None] for column in columns]
-        parts = [[part[start : start + _FEW] for part in own] for start in range(0, len(own[0]), _FEW)]
-        found[here] = np.concatenate([np.sum(_terms(constants, *part), 0) for part in parts])
-    return found
-
-
-def _terms(constants, df, b, shift):
-    """What pairs of nodes add to the sum."""
-    log_part, bent, angle_part, turned, u, weight = constants
-    even = df * log_part + b * bent - (shift / 2) * (u * u)
-    odd = df * angle_part + b * turned + shift * u
-    return weight * _pair(even, odd, u)
-
-
-def _pair(even, odd, u):
-    """e^even (cos odd - u sin odd); of complex numbers by two exponentials in the place of three such functions."""
-    if not xp.iscomplexobj(odd):
-        return xp.exp(even) * (xp.cos(odd) - u * xp.sin(odd))
-    turn = 1j * odd
-    return 0.5 * ((1 + 1j * u) * xp.exp(even + turn) + (1 - 1j * u) * xp.exp(even - turn))

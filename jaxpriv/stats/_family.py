@@ -1,8 +1,9 @@
-"""From five log-space kernels of a standard law to the ten public functions of `scipy.stats`, with loc and scale.
+"""From five log-space kernels of a standard law to the ten public functions of `scipy.stats`,
+with loc and scale.
 
-A law file writes the mathematics, as functions of (x or log p, shape parameters) at loc 0 and scale 1. What is the same for
-every law stands here once: signature, dtype, domain of the arguments, the ends of the support, location and scale,
-exponentials, docstring.
+A law file writes the mathematics, as functions of (x or log p, shape parameters) at loc 0 and
+scale 1. What is the same for every law stands here once: signature, dtype, domain of the arguments,
+the ends of the support, location and scale, exponentials, docstring.
 """
 
 import functools
@@ -60,13 +61,16 @@ def _standard(operation, kernels):
 
 
 def _at_ends(operation, density_at_start):
-    """(value up to the start of the support, value at infinity) of an operation of a variable, at loc 0 and scale 1."""
+    """(value up to the start of the support, value at infinity) of an operation of a variable,
+    at loc 0 and scale 1.
+    """
     if operation == "logpdf":
         return density_at_start, -xp.inf
     if operation == "pdf":
         finite = density_at_start < xp.inf
         return xp.where(finite, xp.exp(xp.where(finite, density_at_start, 0.0)), xp.inf), 0.0
-    return {"cdf": (0.0, 1.0), "logcdf": (-xp.inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -xp.inf)}[operation]
+    ends = {"cdf": (0.0, 1.0), "logcdf": (-xp.inf, 0.0), "sf": (1.0, 0.0), "logsf": (0.0, -xp.inf)}
+    return ends[operation]
 
 
 def _docstring(law, operation, title, shapes, start, source, example):
@@ -74,20 +78,29 @@ def _docstring(law, operation, title, shapes, start, source, example):
     arguments = ", ".join(str(float(a)) for a in example.shapes)
     at = {"p": "0.25", "logp": "-10.0"}.get(first, str(example.x))
     call = f"{law}.{operation}({at}{', ' + arguments if arguments else ''})"
-    lines = [f"{_DOES[operation]}, for the {title}.", "", "Args (they broadcast; the result has the promoted dtype):"]
+    lines = [f"{_DOES[operation]}, for the {title}.", "",
+             "Args (they broadcast; the result has the promoted dtype):"]
     if first == "x":
         support = "the real line" if start is None else "x >= 0, below it the density is 0"
-        lines.append(f'    x: `Float[Array, "..."]`, any real, infinite ones included; the law lives on {support}.')
+        lines.append(
+            '    x: `Float[Array, "..."]`, any real, infinite ones included; '
+            f'the law lives on {support}.'
+        )
     else:
         domain = _FIRST[operation][1]
-        lines.append(f'    {first}: `Float[Array, "..."]` in {domain.text}; the ends give the ends of the support.')
+        lines.append(
+            f'    {first}: `Float[Array, "..."]` in {domain.text}; '
+            'the ends give the ends of the support.'
+        )
     for name, domain in shapes.items():
         lines.append(f'    {name}: `Float[Array, "..."]` in {domain.text}.')
     lines += [
         '    loc, scale: `Float[Array, "..."]`, the law of loc + scale * X; scale in (0, inf).',
         "",
-        "Raises: ValueError for a concrete argument outside its range; under `jit` the result is NaN there. NaN in, NaN out.",
-        "Differentiable in every argument, forward and reverse, to second order; at the ends of the range of the first, and",
+        "Raises: ValueError for a concrete argument outside its range; under `jit` the result is "
+        "NaN there. NaN in, NaN out.",
+        "Differentiable in every argument, forward and reverse, to second order; "
+        "at the ends of the range of the first, and",
         "beyond them, the value is the limit and its derivatives 0.",
         f"Source: {source}",
         "",
@@ -99,7 +112,9 @@ def _docstring(law, operation, title, shapes, start, source, example):
 
 
 def _of_probability(operation, standard, start, p, loc, scale, *shapes):
-    """A quantile: `standard` inside the range of p or log p, the ends of the support at its ends."""
+    """A quantile: `standard` inside the range of p or log p,
+    the ends of the support at its ends.
+    """
     first = _FIRST[operation][0]
     low, high, middle = (-xp.inf, 0.0, -1.0) if first == "logp" else (0.0, 1.0, 0.5)
     at_low, at_high = p <= low, p >= high
@@ -133,8 +148,9 @@ def _public(law, module, operation, title, kernels, shapes, start, source, examp
     names = (first, *shapes, "loc", "scale")
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     defaults = {"loc": 0.0, "scale": 1.0}
+    none = inspect.Parameter.empty
     signature = inspect.Signature(
-        [inspect.Parameter(n, kind, default=defaults.get(n, inspect.Parameter.empty)) for n in names]
+        [inspect.Parameter(n, kind, default=defaults.get(n, none)) for n in names]
     )
 
     @xp.jit
@@ -146,7 +162,9 @@ def _public(law, module, operation, title, kernels, shapes, start, source, examp
             valid = valid & inside
             given[name] = xp.where(inside, given[name], domain.inside)
         shape_values = [given[name] for name in shapes]
-        result = place(operation, standard, start, given[first], given["loc"], given["scale"], *shape_values)
+        result = place(
+            operation, standard, start, given[first], given["loc"], given["scale"], *shape_values
+        )
         for argument in arguments:
             valid = valid & ~xp.isnan(argument)
         return xp.where(valid, result, xp.nan)
@@ -171,11 +189,14 @@ def law(module, *, title, kernels, shapes, source, example, start=None):
     Args:
         module: the law file's `__name__`; its last part is the law's SciPy name.
         title: how the docstrings call the law.
-        kernels: {"logpdf", "logcdf", "logsf": f(x, *shapes), "ppf_exp", "isf_exp": f(logp, *shapes)} at loc 0, scale 1,
-            for every x inside the support, every finite logp < 0 and every shape inside its domain.
+        kernels: {"logpdf", "logcdf", "logsf": f(x, *shapes), "ppf_exp", "isf_exp":
+            f(logp, *shapes)} at loc 0, scale 1, for every x inside the support, every finite
+            logp < 0 and every shape inside its domain.
         shapes: {name: Domain}, in SciPy's argument order.
-        start: None for a law on the real line; for a law on x >= 0, f(*shapes) with the log density at 0.
+        start: None for a law on the real line;
+            for a law on x >= 0, f(*shapes) with the log density at 0.
     """
-    build = functools.partial(_public, module.rsplit(".", 1)[-1], module, title=title, kernels=kernels, shapes=shapes,
-                              start=start, source=source, example=example)
+    build = functools.partial(_public, module.rsplit(".", 1)[-1], module, title=title,
+                              kernels=kernels, shapes=shapes, start=start, source=source,
+                              example=example)
     return tuple(build(operation) for operation in OPERATIONS)

@@ -1,4 +1,6 @@
-"""Elementary functions that keep their last digits, and gradients without NaN, where the textbook form cancels."""
+"""Elementary functions that keep their last digits, and gradients without NaN,
+where the textbook form cancels.
+"""
 
 import math
 
@@ -6,7 +8,9 @@ from jaxpriv import _array as xp
 
 
 def log1mexp(x):
-    """log(1 - exp(x)) for x <= 0, exact at both ends (Maechler's switch at -log 2); NaN for x > 0."""
+    """log(1 - exp(x)) for x <= 0, exact at both ends (Maechler's switch at
+    -log 2); NaN for x > 0.
+    """
     near = x > -math.log(2.0)
     near_zero = xp.where(near, x, -1.0)
     far = xp.where(near, -1.0, x)
@@ -14,7 +18,9 @@ def log1mexp(x):
 
 
 def exprel(x):
-    """(e^x - 1)/x, 1 at 0: what is left of expm1 when a factor is taken out before it can underflow."""
+    """(e^x - 1)/x, 1 at 0: what is left of expm1 when a factor is taken out
+    before it can underflow.
+    """
     some = xp.abs(x) > 1e-290 if x.dtype == xp.float64 else xp.abs(x) > 1e-30
     safe = xp.where(some, x, 1.0)
     return xp.where(some, xp.expm1(safe) / safe, 1.0)
@@ -23,7 +29,8 @@ def exprel(x):
 def log_plus_reciprocal(z, e):
     """log z + 1/z - 1 for z > 0, given e = z - 1 without cancellation: about e^2/2 near z = 1.
 
-    With y = e/(2+e): log z = 2 artanh y and 1 - 1/z = 2y/(1+y), so it is 2 (y^2/(1+y) + y^3/3 + y^5/5 + ...).
+    With y = e/(2+e): log z = 2 artanh y and 1 - 1/z = 2y/(1+y), so it is
+    2 (y^2/(1+y) + y^3/3 + y^5/5 + ...).
     """
     near = xp.abs(e) < 0.5
     e_near = xp.where(near, e, 0.0)

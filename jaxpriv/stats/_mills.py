@@ -1,8 +1,9 @@
 """Normal tails through Mills' ratio m(x) = sf(x)/pdf(x) = sqrt(pi/2) erfcx(x/sqrt 2).
 
-For y > 0, erfcx(y) = (y/pi) int exp(-v^2)/(y^2+v^2) dv. The midpoint rule with step h on this integral is exact but for
-the pole at v = iy, whose share is known: erfcx(y) = (2hy/pi) sum_k exp(-v_k^2)/(y^2+v_k^2) + 2 exp(y^2)/(1+exp(2 pi y/h)),
-v_k = (k+1/2) h, with an error of exp(-pi^2/h^2) (Goodwin 1949; Matta and Reichel 1971). h = 1/2 leaves 7e-18.
+For y > 0, erfcx(y) = (y/pi) int exp(-v^2)/(y^2+v^2) dv. The midpoint rule with step h on this
+integral is exact but for the pole at v = iy, whose share is known: erfcx(y) = (2hy/pi) sum_k
+exp(-v_k^2)/(y^2+v_k^2) + 2 exp(y^2)/(1+exp(2 pi y/h)), v_k = (k+1/2) h, with an error of
+exp(-pi^2/h^2) (Goodwin 1949; Matta and Reichel 1971). h = 1/2 leaves 7e-18.
 """
 
 import math
@@ -32,7 +33,9 @@ def _erfcx(y):
     y_near = xp.where(far, 0.0, y)
     total = xp.zeros_like(y)
     for v2, weight in zip(_V2, _WEIGHTS):
-        total = total + xp.where(far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2))
+        total = total + xp.where(
+            far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2)
+        )
     pole_seen = y < math.pi / _H
     growth = xp.where(pole_seen, square - 2 * math.pi / _H * y, -xp.inf)
     return total + 2 * xp.exp(growth) / (1 + xp.exp(-2 * math.pi / _H * y))
@@ -82,7 +85,8 @@ def _mills_drop(low, high, width):
         # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
         top = y * (x / (x + 1)) - v2 / (x + 1)
         total = total + weight * top / ((y * y + v2) * ((x * x + v2) / (x + 1)))
-    # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h; it is below rounding for y > c/2
+    # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h;
+    # it is below rounding for y > c/2
     c = 2 * math.pi / _H
     inside = x < c / 2
     gap = xp.where(inside, width, xp.minimum(x, c / 2) - xp.minimum(y, c / 2))
@@ -102,10 +106,11 @@ _SMALL = 1e-3  # of mu: it is divided out, so that what is proportional to it ke
 
 @xp.jit
 def log_mills_gap(eps, mu):
-    """log(sf(a) - e^eps sf(b)), a = eps/mu - mu/2, b = a + mu: the privacy profile of N(mu, 1), mu > 0.
+    """log(sf(a) - e^eps sf(b)), a = eps/mu - mu/2,
+    b = a + mu: the privacy profile of N(mu, 1), mu > 0.
 
-    Without cancellation anywhere: pdf(a) (m(a) - m(b)), and with m(x) + m(-x) = sqrt(2 pi) exp(x^2/2)
-    every case is a sum of positive terms (A = |a|, B = |b|), times pdf(a):
+    Without cancellation anywhere: pdf(a) (m(a) - m(b)), and with m(x) + m(-x) = sqrt(2 pi)
+    exp(x^2/2) every case is a sum of positive terms (A = |a|, B = |b|), times pdf(a):
         0 <= a        m(a) - m(b)
         a < 0 <= b    sqrt(2 pi) (exp(a^2/2) - 1) + (m(0) - m(A)) + (m(0) - m(B)),    A + B = mu
         b < 0         sqrt(2 pi) (exp(a^2/2) - exp(b^2/2)) + (m(B) - m(A)),           A - B = mu
@@ -120,19 +125,24 @@ def log_mills_gap(eps, mu):
     low = xp.where(right, a, xp.where(left, size_b, zero))
     high = xp.where(right, b, size_a)
     first = _mills_drop(low, high, xp.where(middle, size_a, mu))
-    second = xp.where(middle, _mills_drop(zero, xp.where(middle, b, zero), xp.where(middle, b, zero)), 0.0)
+    second = xp.where(
+        middle, _mills_drop(zero, xp.where(middle, b, zero), xp.where(middle, b, zero)), 0.0
+    )
     density = xp.exp(log_density(xp.where(right, zero, a)))
     # the exponent of what the negative side adds, -a^2/2 or eps, over mu; and the drops over mu
     turn = xp.where(left, eps, -0.5 * a * a)
     share_a = xp.where(middle, xp.clip(size_a / mu, 0.0, 1.0), 1.0)
     share_b = xp.where(middle, xp.clip(b / mu, 0.0, 1.0), 0.0)
     drops = density * (share_a * first + share_b * second)
-    small = (mu < _SMALL) & (xp.abs(eps) < 1)  # beyond, eps/mu may be no number, and 1 - e^eps needs no help
+    # beyond, eps/mu may be no number, and 1 - e^eps needs no help
+    small = (mu < _SMALL) & (xp.abs(eps) < 1)
     steep = xp.where(small & ~right, xp.where(left, -eps / mu, 0.5 * size_a * share_a), 0.0)
     scaled = steep * exprel(xp.where(small & ~right, turn, 0.0)) + drops
     whole = -xp.expm1(xp.where(right, 0.0, turn)) + xp.where(small, 0.0, mu) * drops
     log_mu = xp.log(mu)
-    negative = xp.where(small, log_mu + _log_of(xp.where(small, scaled, 1.0)), _log_of(xp.where(small, 1.0, whole)))
+    negative = xp.where(
+        small, log_mu + _log_of(xp.where(small, scaled, 1.0)), _log_of(xp.where(small, 1.0, whole))
+    )
     positive = log_density(a) + log_mu + _log_of(xp.where(right, first, 1.0))
     return xp.where(right, positive, negative)
 
@@ -143,9 +153,13 @@ def _log_of(value):
 
 @xp.custom_jvp
 def _upper_quantile(logp):
-    """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23, then Halley on the (concave) log tail."""
+    """x >= 0 with log sf(x) = logp <= log 1/2: Abramowitz and Stegun 26.2.23,
+    then Halley on the (concave) log tail.
+    """
     t = xp.sqrt(-2 * logp)
-    x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (1 + t * (1.432788 + t * (0.189269 + 0.001308 * t)))
+    x = t - (2.515517 + t * (0.802853 + 0.010328 * t)) / (
+        1 + t * (1.432788 + t * (0.189269 + 0.001308 * t))
+    )
     x = xp.maximum(x, 0.0)
 
     def halley(_, x):

@@ -1,7 +1,8 @@
-"""The quadrature rule of `_contour`: one step for each rung of a ladder in s, its nodes' constants, and sine and cosine.
+"""The quadrature rule of `_contour`: one step for each rung of a ladder in s, its nodes' constants,
+and sine and cosine.
 
-The rule depends on the law only through s = d' + 2b. Steps are rounded down to a ladder of levels, sqrt(2) apart in s, so
-that everything that depends on a node alone is a table of constants.
+The rule depends on the law only through s = d' + 2b. Steps are rounded down to a ladder of levels,
+sqrt(2) apart in s, so that everything that depends on a node alone is a table of constants.
 """
 
 from functools import reduce
@@ -27,7 +28,9 @@ RULES = {"float64": _Rule(20, 5.0, 0.35, 0.45), "float32": _Rule(12, 2.0, 0.50, 
 
 
 def ladder(level):
-    """s/shift at the foot of a level: 1, 1.5, 2, 3, 4, 6, ... (the binary exponent and the first bit after the point)."""
+    """s/shift at the foot of a level: 1, 1.5, 2, 3, 4, 6, ...
+    (the binary exponent and the first bit after the point).
+    """
     return 2.0 ** (level // 2) * (1 + 0.5 * (level % 2))
 
 
@@ -39,7 +42,9 @@ def level_of(s):
 
 
 def _node_table(dtype):
-    """Node constants, shape (nodes * levels, 6): flat, because one gather from a flat constant is what XLA vectorises."""
+    """Node constants, shape (nodes * levels, 6): flat, because one gather from a flat constant is
+    what XLA vectorises.
+    """
     rule = RULES[dtype]
     s = rule.shift * ladder(np.arange(LEVELS))
     h = (rule.c_large - rule.c_small / s) / np.sqrt(s)
@@ -70,15 +75,19 @@ def _horner(z, *coefficients):
 
 
 def sincos(x):
-    """sin and cos of |x| < 1e5 with one Cody-Waite reduction and the fdlibm/Cephes polynomials (XLA's are scalar calls)."""
+    """sin and cos of |x| < 1e5 with one Cody-Waite reduction and the fdlibm/Cephes polynomials
+    (XLA's are scalar calls).
+    """
     k = xp.round(x * (2 / np.pi))
     if x.dtype == xp.float64:
         r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
         z = r * r
-        sin_series = _horner(z, 1.58962301576546568060e-10, -2.50507477628578072866e-8, 2.75573136213857245213e-6,
-                             -1.98412698295895385996e-4, 8.33333333332211858878e-3, -1.66666666666666307295e-1)
-        cos_series = _horner(z, -1.13585365213876817300e-11, 2.08757008419747316778e-9, -2.75573141792967388112e-7,
-                             2.48015872888517045348e-5, -1.38888888888730564116e-3, 4.16666666666665929218e-2)
+        sin_series = _horner(z, 1.58962301576546568060e-10, -2.50507477628578072866e-8,
+                             2.75573136213857245213e-6, -1.98412698295895385996e-4,
+                             8.33333333332211858878e-3, -1.66666666666666307295e-1)
+        cos_series = _horner(z, -1.13585365213876817300e-11, 2.08757008419747316778e-9,
+                             -2.75573141792967388112e-7, 2.48015872888517045348e-5,
+                             -1.38888888888730564116e-3, 4.16666666666665929218e-2)
     else:
         r = ((x - k * 1.5703125) - k * 4.837512969970703e-4) - k * 7.549789954891882e-8
         z = r * r

@@ -1,4 +1,5 @@
-"""The folded Laplace law: |c + Y| for a standard Laplace Y (what a shifted release looks like by its magnitude).
+"""The folded Laplace law: |c + Y| for a standard Laplace Y (what a shifted release looks like
+by its magnitude).
 
 density   e^-c cosh x  (x < c),    e^-x cosh c      (x >= c)
 cdf       e^-c sinh x  (x < c),    1 - e^-x cosh c  (x >= c)
@@ -15,7 +16,8 @@ from jaxpriv.stats._logspace import log1mexp, log_cosh
 def _log_cosh_above(c, x):
     """log cosh c - x for x >= c, keeping the digits of x - c when both are large."""
     near = c < 1.0
-    return xp.where(near, log_cosh(xp.where(near, c, 0.0)) - x, (c - x) + xp.log1p(xp.exp(-2 * c)) - math.log(2.0))
+    return xp.where(near, log_cosh(xp.where(near, c, 0.0)) - x,
+                    (c - x) + xp.log1p(xp.exp(-2 * c)) - math.log(2.0))
 
 
 def _log_sinh_below(x, c):
@@ -37,7 +39,9 @@ def _both_logs(x, c):
 
 
 def _from_tails(log_upper, log_lower, c):
-    """The quantile, given both its tails: by the upper one beyond x = c, by the lower one before it."""
+    """The quantile, given both its tails:
+    by the upper one beyond x = c, by the lower one before it.
+    """
     log_cosh_c = log_cosh(c)
     beyond = log_upper <= log_cosh_c - c
     t = xp.where(beyond, 0.0, log_lower + c)
@@ -61,6 +65,8 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     shapes={"c": NONNEGATIVE},
     start=lambda c: -c,
     source="closed form (Kaissis et al. 2023, Theorem 1).",
-    example=Example(2.0, (1.0,), "-1.566", "0.2088", "-0.2342", "0.7912", "-1.566", "0.2088", "0.6358",
-                    "1.82", "0.0001234", "10.43"),
+    example=Example(
+        2.0, (1.0,), "-1.566", "0.2088", "-0.2342", "0.7912", "-1.566", "0.2088", "0.6358", "1.82",
+        "0.0001234", "10.43",
+    ),
 )

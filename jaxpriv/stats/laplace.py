@@ -24,14 +24,13 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     __name__,
     title="Laplace law",
     kernels={
-        "logpdf": lambda x: -xp.abs(x) - _LOG2,
-        "logcdf": lambda x: _logsf(-x),
-        "logsf": _logsf,
-        "ppf_exp": lambda logp: -_isf_exp(logp),
-        "isf_exp": _isf_exp,
+        "logpdf": lambda x: -xp.abs(x) - _LOG2, "logcdf": lambda x: _logsf(-x), "logsf": _logsf,
+        "ppf_exp": lambda logp: -_isf_exp(logp), "isf_exp": _isf_exp,
     },
     shapes={},
     source="closed form.",
-    example=Example(2.0, (), "-2.693", "0.06767", "-0.07007", "0.9323", "-2.693", "0.06767", "-0.6931",
-                    "0.6931", "-9.307", "9.307"),
+    example=Example(
+        2.0, (), "-2.693", "0.06767", "-0.07007", "0.9323", "-2.693", "0.06767", "-0.6931",
+        "0.6931", "-9.307", "9.307",
+    ),
 )

@@ -19,14 +19,13 @@ logpdf, pdf, logcdf, cdf, logsf, sf, ppf, isf, ppf_exp, isf_exp = law(
     __name__,
     title="normal law",
     kernels={
-        "logpdf": log_density,
-        "logcdf": lambda x: normal(x)[1],
-        "logsf": lambda x: normal(x)[0],
-        "ppf_exp": lambda logp: -_isf_exp(logp),
-        "isf_exp": _isf_exp,
+        "logpdf": log_density, "logcdf": lambda x: normal(x)[1], "logsf": lambda x: normal(x)[0],
+        "ppf_exp": lambda logp: -_isf_exp(logp), "isf_exp": _isf_exp,
     },
     shapes={},
     source="Matta and Reichel (1971), Math. Comp. 25, 339-344.",
-    example=Example(2.0, (), "-2.919", "0.05399", "-0.02301", "0.9772", "-3.783", "0.02275", "-0.6745",
-                    "0.6745", "-3.914", "3.914"),
+    example=Example(
+        2.0, (), "-2.919", "0.05399", "-0.02301", "0.9772", "-3.783", "0.02275", "-0.6745",
+        "0.6745", "-3.914", "3.914",
+    ),
 )

@@ -24,7 +24,8 @@ class Blend(Law):
         top = xp.stop_gradient(xp.where(xp.isfinite(top), top, 0.0))
         total = (1 - self.rate) * xp.exp(absent - top) + self.rate * xp.exp(present - top)
         positive = total > 0
-        return xp.where(positive, top + xp.log(xp.where(positive, total, 1.0)), xp.where(xp.isnan(total), xp.nan, -xp.inf))
+        return xp.where(positive, top + xp.log(xp.where(positive, total, 1.0)),
+                        xp.where(xp.isnan(total), xp.nan, -xp.inf))
 
     def at(self, t):
         null, alternative = self.pair.both_at(t)
@@ -45,18 +46,24 @@ class Blend(Law):
 
 
 def _quantile(law, log_up, log_down):
-    """Between the two laws' quantiles; on the tail that is smaller, by Newton inside that bracket."""
+    """Between the two laws' quantiles;
+    on the tail that is smaller, by Newton inside that bracket.
+    """
     upper = log_up < log_down
     null, alternative = law.pair.null, law.pair.alternative
     # the smaller tail keeps its digits: take each end of the bracket from it
-    a = xp.where(upper, null.isf_exp(xp.where(upper, log_up, -1.0)), null.ppf_exp(xp.where(upper, -1.0, log_down)))
+    a = xp.where(upper, null.isf_exp(xp.where(upper, log_up, -1.0)),
+                 null.ppf_exp(xp.where(upper, -1.0, log_down)))
     b = xp.where(upper, alternative.isf_exp(xp.where(upper, log_up, -1.0)),
                   alternative.ppf_exp(xp.where(upper, -1.0, log_down)))
-    return _solve(law, xp.where(upper, log_up, log_down), upper, xp.minimum(a, b), xp.maximum(a, b))
+    return solve_tail(
+        law, xp.where(upper, log_up, log_down), upper, xp.minimum(a, b), xp.maximum(a, b)
+    )
 
 
 @xp.custom_jvp
-def _solve(law, log_small, upper, low, high):
+def solve_tail(law, log_small, upper, low, high):
+    """The t in [low, high] at which the upper tail, or the lower one, is e^log_small."""
     def excess(t):
         logpdf, up, down, _, _ = law.at(t)
         small = xp.where(upper, up, down)
@@ -65,10 +72,10 @@ def _solve(law, log_small, upper, low, high):
     return newton_in_bracket(excess, low, high)
 
 
-@_solve.defjvp
-def _solve_jvp(primals, tangents):
+@solve_tail.defjvp
+def _solve_tail_jvp(primals, tangents):
     law, log_small, upper, low, high = primals
-    t = _solve(*primals)
+    t = solve_tail(*primals)
     sign = xp.where(upper, -1.0, 1.0)
 
     def log_tail(law):

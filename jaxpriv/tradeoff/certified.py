@@ -1,10 +1,13 @@
-"""Bounds as they leave the library: of the parameters as they were given, in float64, rounded outward in the dtype returned.
+"""Bounds as they leave the library: of the parameters as they were given, in float64, rounded
+outward in the dtype returned.
 
-Rounding in between is the engines' business (`Experiment.bracket`). Here are the roundings at both ends: numbers that a
-processor takes for zero, fractional numbers of steps, and results in a narrower dtype.
+Rounding in between is the engines' business (`Experiment.bracket`). Here are the roundings at both
+ends: numbers that a processor takes for zero, fractional numbers of steps,
+and results in a narrower dtype.
 """
 
 import itertools
+import warnings
 
 import jax
 import numpy as np
@@ -14,9 +17,26 @@ from jaxpriv._checks import is_traced
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import evaluate
 
-_WIDE = 1e-3  # relative width of a bracket from which on other means are tried,
-_DEEP = -46.0  # unless delta is below e^-46, where they have not been seen to help
+_WIDE = 3e-5  # relative width of a bracket from which on other means are tried,
+_DEEP = -690.0  # unless delta is below e^-690, which is not followed there
 _TINY = np.finfo(np.float64).tiny
+
+
+class WideBracket(UserWarning):
+    """A certified bracket is right, but wider than was asked for."""
+
+
+def warn_if_wide(widths, asked):
+    """A warning where brackets of epsilon are wider than was asked for."""
+    widths = np.asarray(widths)
+    wide = widths > asked
+    if np.any(wide):
+        warnings.warn(
+            f"brackets are up to {np.max(widths[wide]):.1e} wide in epsilon, where {asked:g} was "
+            "asked for: the rounding of a lattice's Fourier transforms, or what a line leaves out",
+            WideBracket,
+            stacklevel=3,
+        )
 
 
 def as_number(value):
@@ -27,7 +47,8 @@ def as_number(value):
 def bounds_of_delta(experiment, epsilon):
     """(lower, upper) of a certified delta."""
     if is_traced((experiment, epsilon)):
-        return certified(evaluate.bounds_of_delta, experiment, epsilon, nothing=lambda eps: xp.exp(no_loss(eps)) * (1 - 1e-13))
+        return certified(evaluate.bounds_of_delta, experiment, epsilon,
+                         nothing=lambda eps: xp.exp(no_loss(eps)) * (1 - 1e-13))
     return probabilities(*bounds_of_log_delta(experiment, epsilon))
 
 
@@ -42,18 +63,24 @@ def probabilities(lower, upper):
 def no_loss(epsilon):
     """A lower bound of every log delta(epsilon): that of a mechanism without any loss."""
     negative = epsilon < 0
-    return xp.where(negative, log1mexp(xp.where(negative, epsilon, -1.0)) * (1 + 1e-13) - 1e-13, -xp.inf)
+    return xp.where(
+        negative, log1mexp(xp.where(negative, epsilon, -1.0)) * (1 + 1e-13) - 1e-13, -xp.inf
+    )
 
 
 def bounds_of_log_delta(experiment, epsilon):
     """(lower, upper) of a certified log delta."""
-    return certified(evaluate.bounds_of_log_delta, experiment, epsilon, nothing=no_loss, logarithms=True)
+    return certified(
+        evaluate.bounds_of_log_delta, experiment, epsilon, nothing=no_loss, logarithms=True
+    )
 
 
 def bounds_of_epsilon(experiment, delta):
     """(lower, upper) of a certified epsilon at delta."""
     lowest, highest = _logarithms(delta)
-    return certified(evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=_no_epsilon)
+    return certified(
+        evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=_no_epsilon
+    )
 
 
 def _no_epsilon(lowest, highest, delta):
@@ -72,7 +99,9 @@ def bounds_of_beta(experiment, alpha):
 
 
 def _logarithms(delta):
-    """(lower, upper) of log delta, from the digits that are there: NumPy knows subnormal numbers, XLA takes them for zero."""
+    """(lower, upper) of log delta, from the digits that are there: NumPy knows subnormal numbers,
+    XLA takes them for zero.
+    """
     if not is_traced(delta):
         with np.errstate(divide="ignore"):
             found = np.log(np.asarray(delta, np.float64))
@@ -80,17 +109,20 @@ def _logarithms(delta):
     with jax.enable_x64(True):
         highest = xp.log(_widened(delta, 1.0))
         known = _widened(delta, xp.nan)
-        deepest = -104.0 if delta.dtype == xp.float32 else -746.0  # log of the smallest subnormal number
+        # log of the smallest subnormal number
+        deepest = -104.0 if delta.dtype == xp.float32 else -746.0
         return xp.where(xp.isnan(known) & ~xp.isnan(delta), deepest, highest), highest
 
 
 def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms=False):
-    """(lower, upper) of bounds_of(experiment, *values), a pair that grows with privacy loss, or falls with it.
+    """(lower, upper) of bounds_of(experiment, *values),
+    a pair that grows with privacy loss, or falls with it.
 
-    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX, in float64 where that is
-    enabled, else in float32, rounded outward. XLA computes with zero in the place of numbers below the smallest normal one:
-    all parameters grow with privacy loss, so such a one is taken for the smallest normal number by what bounds from the
-    strong side; `nothing`(*values), what holds without any loss, bounds from the other.
+    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX,
+    in float64 where that is enabled, else in float32, rounded outward. XLA computes with zero in
+    the place of numbers below the smallest normal one: all parameters grow with privacy loss, so
+    such a one is taken for the smallest normal number by what bounds from the strong side;
+    `nothing`(*values), what holds without any loss, bounds from the other.
     """
     traced = is_traced((experiment, values))
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
@@ -107,14 +139,19 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
         else:
             bounds = _of_whole_steps(bounds_of, falling, parameters, values)
         shape = experiment.batch_shape()
-        seen = marked.aligned(shape, xp.float64).defined() | ~parameters.aligned(shape, xp.float64).defined()
+        seen = (
+            marked.aligned(shape, xp.float64).defined()
+            | ~parameters.aligned(shape, xp.float64).defined()
+        )
         weak = xp.where(seen, bounds[falling], nothing(*values))
         lower, upper = (bounds[0], weak) if falling else (weak, bounds[1])
         return (lower, upper) if wide_out else _narrowed(lower, upper)
 
 
 def _widened(leaf, least):
-    """A traced number in float64; where it is subnormal, the smallest normal number times `least`."""
+    """A traced number in float64; where it is subnormal,
+    the smallest normal number times `least`.
+    """
     if xp.is_bool(leaf):
         return leaf
     value = xp.asarray(leaf)
@@ -129,21 +166,33 @@ def _widened(leaf, least):
 
 
 def _without_subnormals(experiment, values):
-    """The arguments in float64, once; four times where any is subnormal: curve and values with zero or the least instead."""
+    """The arguments in float64, once; four times where any is subnormal:
+    curve and values with zero or the least instead.
+    """
 
     def float64(leaf):
         return leaf if xp.is_bool(leaf) else np.asarray(leaf, np.float64)
 
     def lost(leaf):
-        return (leaf != 0) & (np.abs(leaf) < _TINY) if leaf.dtype != bool else np.zeros(leaf.shape, bool)
+        if leaf.dtype != bool:
+            return (leaf != 0) & (np.abs(leaf) < _TINY)
+        return np.zeros(leaf.shape, bool)
 
     def replaced(tree, least):
-        return jax.tree.map(lambda leaf: np.where(lost(leaf), np.copysign(least, leaf), leaf) if lost(leaf).any() else leaf, tree)
+        return jax.tree.map(
+            lambda leaf: (
+                np.where(lost(leaf), np.copysign(least, leaf), leaf) if lost(leaf).any() else leaf
+            ),
+            tree,
+        )
 
     given = jax.tree.map(float64, (experiment, values))
     if not any(lost(np.asarray(leaf)).any() for leaf in jax.tree.leaves(given)):
         return [given]
-    return [(replaced(given[0], a), replaced(given[1], b)) for a, b in itertools.product((0.0, _TINY), repeat=2)]
+    return [
+        (replaced(given[0], a), replaced(given[1], b))
+        for a, b in itertools.product((0.0, _TINY), repeat=2)
+    ]
 
 
 def _of_whole_steps(bounds_of, falling, experiment, values):
@@ -170,8 +219,13 @@ def _both_means(bounds_of, logarithms):
             wide &= ~(logarithms & (high < _DEEP))
         if not wide.any():
             return low.reshape(shape), high.reshape(shape)
-        each = experiment.aligned(shape, xp.float64), *(xp.broadcast_to(value, shape) for value in values)
-        each, *values = jax.tree.map(lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each)
+        each = (
+            experiment.aligned(shape, xp.float64),
+            *(xp.broadcast_to(value, shape) for value in values),
+        )
+        each, *values = jax.tree.map(
+            lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each
+        )
         lower, upper = bounds_of(each.otherwise(), *values)
         low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
         return low.reshape(shape), high.reshape(shape)
@@ -180,7 +234,9 @@ def _both_means(bounds_of, logarithms):
 
 
 def _narrowed(lower, upper):
-    """float64 bounds in float32, moved outward where the conversion moved them inward, or lost them."""
+    """float64 bounds in float32, moved outward where the conversion moved them
+    inward, or lost them.
+    """
     least = xp.finfo(xp.float32).tiny.astype(xp.float64)
 
     def cast(value, direction):

@@ -38,21 +38,27 @@ class Discrete(Envelope):
             return xp.broadcast_to(xp.asarray(leaf, dtype), shape + behind)
 
         outcomes = xp.shape(self.loss)[-1:]
-        null, alternative, loss = (spread(leaf, outcomes) for leaf in (self.null, self.alternative, self.loss))
-        return Discrete(null, alternative, loss, spread(self.told, ()))
+        null, alternative, loss = (
+            spread(leaf, outcomes) for leaf in (self.null, self.alternative, self.loss)
+        )
+        return type(self)(null, alternative, loss, spread(self.told, ()))
 
     def defined(self):
         return xp.all(~xp.isnan(self.null) & ~xp.isnan(self.alternative) & ~xp.isnan(self.loss), -1)
 
     def reversed(self):
-        null, alternative, loss = (xp.flip(leaf, -1) for leaf in (self.null, self.alternative, self.loss))
+        null, alternative, loss = (
+            xp.flip(leaf, -1) for leaf in (self.null, self.alternative, self.loss)
+        )
         return Discrete(alternative, null, -loss, self.told)
 
     def _towards(self, reverse):
         return self.reversed() if reverse else self
 
     def _vertices(self):
-        """Logarithms of type I error, power and their complements when the k highest losses are rejected, k = 0, 1, ..."""
+        """Logarithms of type I error, power and their complements when the k highest losses are
+        rejected, k = 0, 1, ...
+        """
 
         def below(mass):
             total = xp.flip(_log_cumulated(mass), -1)
@@ -68,7 +74,12 @@ class Discrete(Envelope):
         """The vertex that rejects all losses above eps."""
         own = self._towards(reverse)
         count = xp.sum(own.loss > eps[..., None], -1)
-        return Point(*(xp.take_along_axis(column, count[..., None], -1)[..., 0] for column in own._vertices()))
+        return Point(
+            *(
+                xp.take_along_axis(column, count[..., None], -1)[..., 0]
+                for column in own._vertices()
+            )
+        )
 
     def _gains(self, eps):
         """log of what each outcome adds to delta."""
@@ -103,11 +114,18 @@ class Discrete(Envelope):
             return xp.exp(xp.take_along_axis(column, index + shift, -1)[..., 0])
 
         width = at(log_alpha, 1) - at(log_alpha, 0)
-        share = xp.where(width > 0, (alpha - at(log_alpha, 0)) / xp.where(width > 0, width, 1.0), 1.0)
-        return tuple(safe_log((1 - share) * at(column, 0) + share * at(column, 1)) for column in (log_beta, log_power))
+        share = xp.where(
+            width > 0, (alpha - at(log_alpha, 0)) / xp.where(width > 0, width, 1.0), 1.0
+        )
+        return tuple(
+            safe_log((1 - share) * at(column, 0) + share * at(column, 1))
+            for column in (log_beta, log_power)
+        )
 
     def solve_epsilon(self, log_delta, reverse):
-        """delta = A_k - e^eps B_k between the k-th and the next loss: the largest of the lines' zeros of delta - target."""
+        """delta = A_k - e^eps B_k between the k-th and the next loss: the largest of the lines'
+        zeros of delta - target.
+        """
         log_alpha, _, _, log_power = self._towards(reverse)._vertices()
         target = log_delta[..., None]
         more = log_power > target
@@ -117,7 +135,9 @@ class Discrete(Envelope):
         endless = xp.any((log_alpha == -xp.inf) & more, -1)
         best = xp.max(xp.where(reachable, eps, -xp.inf), -1)
         # delta = 0 asks for the largest loss, which two masses may not tell
-        best = xp.where(log_delta == -xp.inf, self.loss_bound(reverse), xp.where(endless, xp.inf, best))
+        best = xp.where(
+            log_delta == -xp.inf, self.loss_bound(reverse), xp.where(endless, xp.inf, best)
+        )
         return best + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
 
     def loss_bound(self, reverse):
@@ -126,17 +146,79 @@ class Discrete(Envelope):
         return xp.max(xp.where(own.alternative > -xp.inf, own.loss, -xp.inf), -1)
 
     def gaussian_mu(self):
-        """At a vertex: where G_mu lies below two vertices it lies below their chord, for it is convex."""
+        """At a vertex: where G_mu lies below two vertices it lies below their
+        chord, for it is convex.
+        """
+        return self._largest_height(1)
+
+    def least_gaussian_mu(self):
+        return self._largest_height(-1)
+
+    def _largest_height(self, sign):
+        """The largest Phi^-1(power) - Phi^-1(alpha) of a vertex, rounded up or down."""
         log_alpha, log_rest, log_beta, log_power = self._vertices()
-        proper = (log_alpha > -xp.inf) & (log_beta > -xp.inf) & (log_rest > -xp.inf) & (log_power > -xp.inf)
-        above, below = (_quantile(*pair, proper) for pair in ((log_power, log_beta), (log_alpha, log_rest)))
-        never = (log_alpha == -xp.inf) & (log_power > -xp.inf) | (log_beta == -xp.inf) & (log_rest > -xp.inf)
-        # rounded up: quantiles are known to rounding of themselves and of 1, near the median
+        proper = (
+            (log_alpha > -xp.inf)
+            & (log_beta > -xp.inf)
+            & (log_rest > -xp.inf)
+            & (log_power > -xp.inf)
+        )
+        above, below = (
+            _quantile(*pair, proper) for pair in ((log_power, log_beta), (log_alpha, log_rest))
+        )
+        never = (log_alpha == -xp.inf) & (log_power > -xp.inf) | (log_beta == -xp.inf) & (
+            log_rest > -xp.inf
+        )
+        # quantiles are known to rounding of themselves and of 1, near the median
         doubt = ROUNDING * xp.finfo(above.dtype).eps * (1 + xp.abs(above) + xp.abs(below))
-        gap = xp.maximum(above - below, 0.0) + doubt
+        gap = xp.maximum(xp.maximum(above - below, 0.0) + sign * doubt, 0.0)
         heights = xp.where(proper, gap, xp.where(never, xp.inf, 0.0))
         leaks = (self.loss_bound(False) > 0) | (self.loss_bound(True) > 0)
         return xp.where(leaks, xp.max(heights, -1), 0.0)
+
+    def beta_bracket(self, alpha):
+        """f is the largest of its sides continued:
+        b + e^loss (a - alpha) through the vertex (a, b) below.
+
+        a - alpha comes from a and alpha, or from their complements,
+        which are exact at the last vertex.
+        """
+        log_a, log_rest, log_b, _ = (column[..., 1:] for column in self._vertices())
+        loss, alpha = xp.flip(self.loss, -1), alpha[..., None]
+        log_alpha = safe_log(alpha)
+        ulp = xp.finfo(alpha.dtype).eps
+
+        def known(log_value):
+            value = xp.exp(log_value)
+            finite = xp.where(log_value > -xp.inf, log_value, 0.0)
+            return value, ROUNDING * ulp * (1 + xp.abs(finite)) * value
+
+        (a, a_doubt), (rest, rest_doubt), (b, b_doubt) = map(known, (log_a, log_rest, log_b))
+        small = a < rest
+        gap = xp.where(small, a - alpha, (1 - alpha) - rest)
+        doubt = xp.where(small, a_doubt, rest_doubt) + 2 * ulp * xp.abs(gap)
+        finite = xp.isfinite(loss)
+        loss = xp.where(finite, loss, 0.0)
+
+        def side(sign):
+            over = gap + sign * doubt
+            log_over = safe_log(xp.abs(over))
+            size = xp.abs(loss) + xp.where(xp.isfinite(log_over), xp.abs(log_over), 0.0)
+            outward = 1 + sign * xp.where(over < 0, -1.0, 1.0) * 32 * ulp * (1 + size)
+            rise = xp.where(over < 0, -1.0, 1.0) * xp.exp(loss + log_over) * outward
+            # an a that is too small a number has e^loss a <= 1 all the same
+            aside = sign * ROUNDING * ulp * (1 + 2 * xp.abs(loss))
+            apart = xp.exp(loss + log_a + aside) - xp.exp(loss + log_alpha - aside)
+            rise = xp.where(small & (log_a < -650.0), apart, rise)
+            value = xp.where(finite, b + sign * b_doubt + rise, 0.0)
+            value = xp.where(xp.isnan(value), sign * xp.inf, value)
+            return xp.max(value * xp.where(value < 0, 1.0, 1 + sign * 4 * ulp), -1)
+
+        flat = 1 - alpha[..., 0]
+        low, high = (xp.clip(side(sign), 0.0, flat * (1 + ulp)) for sign in (-1, 1))
+        # products below the least number are 0
+        high = xp.where(flat > 0, xp.maximum(high, xp.finfo(alpha.dtype).tiny), 0.0)
+        return xp.minimum(low, flat * (1 - 2 * ulp)), xp.minimum(high, 1.0)
 
     def last_loss(self):
         return self.atoms(False)[1], self.told
@@ -144,7 +226,9 @@ class Discrete(Envelope):
     def atoms(self, reverse):
         loss = self._towards(reverse).loss
         finite = xp.isfinite(loss)
-        return xp.min(xp.where(finite, loss, xp.inf), -1), xp.max(xp.where(finite, loss, -xp.inf), -1)
+        return xp.min(xp.where(finite, loss, xp.inf), -1), xp.max(
+            xp.where(finite, loss, -xp.inf), -1
+        )
 
     def kinks(self, reverse):
         levels = xp.exp(self._towards(reverse)._vertices()[0])
@@ -157,12 +241,23 @@ class Discrete(Envelope):
         absent = xp.where(whole, -xp.inf, xp.log1p(-xp.where(whole, 0.0, rate)))
         blended = _log_sum(xp.stack([absent + self.null, xp.log(rate) + self.alternative], -1))
         loss = sampled_loss(self.loss, rate)
-        return Discrete(self.null, xp.where(whole, self.alternative, blended), xp.where(whole, self.loss, loss),
+        return Discrete(self.null, xp.where(whole, self.alternative, blended),
+                        xp.where(whole, self.loss, loss),
                         xp.where(whole[..., 0], self.told, xp.nan))
 
 
+@pytree
+class Mirrored(Discrete):
+    """Outcomes that exchanging the hypotheses does not change."""
+
+    def reversed(self):
+        return self
+
+
 class Outcomes(Experiment):
-    """A mechanism with finitely many outcomes by its parameters: `aligned` makes it `Discrete`, in the dtype asked for."""
+    """A mechanism with finitely many outcomes by its parameters:
+    `aligned` makes it `Discrete`, in the dtype asked for.
+    """
 
     finite = True
 
@@ -193,6 +288,9 @@ class Outcomes(Experiment):
     def gaussian_mu(self):
         return self._discrete().gaussian_mu()
 
+    def least_gaussian_mu(self):
+        return self._discrete().least_gaussian_mu()
+
     def atoms(self, reverse):
         return self._discrete().atoms(reverse)
 
@@ -208,7 +306,9 @@ class Outcomes(Experiment):
 
 @pytree
 class BlackBox(Outcomes):
-    """With probability `told` everything is told, else randomised response: the worst (loss, told)-DP mechanism."""
+    """With probability `told` everything is told, else randomised response: the worst
+    (loss, told)-DP mechanism.
+    """
 
     loss: jax.Array
     told: jax.Array
@@ -217,9 +317,10 @@ class BlackBox(Outcomes):
         leaves = jax.tree.leaves(resolved(self, dtype))
         top, told = (xp.broadcast_to(xp.asarray(leaf, dtype), shape) for leaf in leaves)
         rest = xp.log1p(-told) - xp.log1p(xp.exp(-top))  # XLA's log1p is exact at 0
-        always, never, endless = safe_log(told), xp.full_like(told, -xp.inf), xp.full_like(told, xp.inf)
+        always, never = safe_log(told), xp.full_like(told, -xp.inf)
+        endless = xp.full_like(told, xp.inf)
         null = xp.stack([always, rest, rest - top, never], -1)
-        return Discrete(null, xp.flip(null, -1), xp.stack([-endless, -top, top, endless], -1), told)
+        return Mirrored(null, xp.flip(null, -1), xp.stack([-endless, -top, top, endless], -1), told)
 
     def reversed(self):
         return self
@@ -266,7 +367,9 @@ def _log_cumulated(mass):
 def _side(log_levels, alpha):
     """The index of the polygon's side above alpha."""
     levels = xp.exp(log_levels)
-    return xp.clip(xp.sum(levels[..., 1:] < alpha[..., None], -1), 0, levels.shape[-1] - 2)[..., None]
+    return xp.clip(xp.sum(levels[..., 1:] < alpha[..., None], -1), 0, levels.shape[-1] - 2)[
+        ..., None
+    ]
 
 
 def _quantile(log_p, log_rest, proper):

@@ -1,4 +1,6 @@
-"""The methods of a curve as compiled functions of (experiment, arrays): values, integrals and bounds."""
+"""The methods of a curve as compiled functions of (experiment, arrays):
+values, integrals and bounds.
+"""
 
 from functools import wraps
 
@@ -19,7 +21,8 @@ _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(14)
 
 
 def elementwise(domain, *names):
-    """Make a function of (experiment, *arrays) broadcast, jitted, of one dtype, checked, and NaN where an input is.
+    """Make a function of (experiment, *arrays) broadcast, jitted, of one dtype, checked,
+    and NaN where an input is.
 
     The result is called with an experiment and with the arguments `names` by position or by name.
     """
@@ -45,12 +48,16 @@ def elementwise(domain, *names):
         def public(experiment, *args, **kwargs):
             given = dict(zip(names, args), **kwargs)
             if len(args) > len(names) or set(given) != set(names):
-                raise TypeError(f"{function.__name__}() takes the arguments {', '.join(names) or 'none'}")
+                raise TypeError(
+                    f"{function.__name__}() takes the arguments {', '.join(names) or 'none'}"
+                )
             for name in names:
                 check_domain(name, given[name], of_name[name])
             values = [_number_or_array(given[name]) for name in names] or [0.0]
             if not xp.any_jax(experiment, values):
-                found = xp.evaluate(evaluate, experiment, *(np.asarray(v, np.float64) for v in values))
+                found = xp.evaluate(
+                    evaluate, experiment, *(np.asarray(v, np.float64) for v in values)
+                )
                 return jax.tree.map(lambda r: r[()], found)
             dtype = xp.result_type(*jax.tree.leaves(experiment), *values)
             compute = dtype if xp.finfo(dtype).bits >= 32 else xp.float32
@@ -110,6 +117,11 @@ def log_delta(experiment, epsilon):
     return _profile(experiment, epsilon)
 
 
+@elementwise(REAL, "epsilon")
+def steepness(experiment, epsilon):
+    return experiment.steepness(epsilon, False)
+
+
 @elementwise(UNIT, "delta")
 def epsilon(experiment, delta):
     return experiment.epsilon(safe_log(delta), False)
@@ -131,7 +143,9 @@ def searched_mu(experiment, zero):
 
 
 def search_mu(experiment, zero):
-    """An upper bound of the smallest mu for bounded losses, for all entries in the shape of `zero`."""
+    """An upper bound of the smallest mu for bounded losses,
+    for all entries in the shape of `zero`.
+    """
 
     def one(experiment):
         def direction(reverse):
@@ -144,7 +158,9 @@ def search_mu(experiment, zero):
 
         return xp.maximum(direction(False), direction(True))
 
-    flat = jax.tree.map(lambda leaf: leaf.reshape((zero.size,) + leaf.shape[zero.ndim:]), experiment)
+    flat = jax.tree.map(
+        lambda leaf: leaf.reshape((zero.size,) + leaf.shape[zero.ndim :]), experiment
+    )
     return xp.each(one, flat).reshape(zero.shape)
 
 
@@ -160,7 +176,9 @@ def auc(experiment, zero):
     closed = experiment.auc()
     if closed is not None:
         return closed
-    ends = xp.broadcast_to(xp.asarray(_levels_of(zero.dtype), zero.dtype), zero.shape + (len(_levels_of(zero.dtype)),))
+    ends = xp.broadcast_to(
+        xp.asarray(_levels_of(zero.dtype), zero.dtype), zero.shape + (len(_levels_of(zero.dtype)),)
+    )
     kinks = [xp.broadcast_to(k, zero.shape)[..., None] for k in experiment.kinks(False)]
     ends = xp.sort(xp.concatenate([ends, *kinks], -1), -1)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment)
@@ -169,14 +187,18 @@ def auc(experiment, zero):
         nodes = xp.asarray(0.5 * (1 + _GAUSS_NODES), zero.dtype).reshape((-1,) + (1,) * left.ndim)
         alpha = left + (right - left) * nodes
         wide = spread.aligned(alpha.shape, zero.dtype)
-        mean = xp.tensordot(xp.asarray(0.5 * _GAUSS_WEIGHTS, zero.dtype), xp.exp(wide.errors(alpha, False)[1]), 1)
+        mean = xp.tensordot(
+            xp.asarray(0.5 * _GAUSS_WEIGHTS, zero.dtype), xp.exp(wide.errors(alpha, False)[1]), 1
+        )
         return (right - left) * mean
 
     return xp.sum_of(panel, (xp.moveaxis(ends[..., :-1], -1, 0), xp.moveaxis(ends[..., 1:], -1, 0)))
 
 
 def outward(lower, upper):
-    """Of logarithms of probabilities the probabilities, rounded outward; what is too small a number becomes the least."""
+    """Of logarithms of probabilities the probabilities, rounded outward;
+    what is too small a number becomes the least.
+    """
     info = xp.finfo(lower.dtype)
     more = xp.clip(xp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
     return xp.exp(lower) * (1 - 8 * info.eps), xp.where(upper == -xp.inf, 0.0, more)
@@ -194,23 +216,31 @@ def bounds_of_delta(experiment, epsilon):
 
 @elementwise([LOG, LOG, UNIT], "lowest", "log_delta", "delta")
 def bounds_of_epsilon(experiment, lowest, log_delta, delta):
-    """For log delta between `lowest` and `log_delta`, which differ where delta is not known better."""
+    """For log delta between `lowest` and `log_delta`,
+    which differ where delta is not known better.
+    """
     low, high = experiment.epsilon_bracket(lowest, log_delta, False)
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:
         told = (last[1] <= delta) & ((last[1] == 0) | (delta > xp.finfo(delta.dtype).tiny))
         high = xp.where(told, xp.minimum(high, last[0]), high)
+        low = xp.where(last[1] > delta, xp.inf, low)
     return xp.minimum(low, high), high
 
 
 @elementwise(REAL, "alpha")
 def bounds_of_beta(experiment, alpha):
-    """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of which brackets are known.
+    """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of
+    which brackets are known.
 
-    Any x bounds it from below. From above: between three points a concave function lies under the chord of the other two,
-    extended; and where its middle value is the largest beyond doubt, it has its maximum between the outer ones.
+    Any x bounds it from below. From above: between three points a concave function lies under the
+    chord of the other two, extended; and where its middle value is the largest beyond doubt, it has
+    its maximum between the outer ones.
     """
+    known = experiment.beta_bracket(alpha)
+    if known is not None:
+        return known
     inside = (alpha > 0) & (alpha < 1)
     level = xp.where(inside, alpha, 0.5)
     aside = xp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
@@ -229,7 +259,9 @@ def bounds_of_beta(experiment, alpha):
         return step * (1 + xp.abs(eps)), ends, lower, upper
 
     start = xp.zeros((3, *alpha.shape), alpha.dtype)
-    _, ends, lower, upper = xp.fori_loop(0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start))
+    _, ends, lower, upper = xp.fori_loop(
+        0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start)
+    )
     x = xp.exp(ends)
     slack = 16 * xp.finfo(alpha.dtype).eps * (1 + x * level * (1 + xp.abs(ends)))
     most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
@@ -237,7 +269,9 @@ def bounds_of_beta(experiment, alpha):
     fall = xp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
     peak = (least[1] >= most[0]) & (least[1] >= most[2])
     flat = 1 - level
-    high = xp.where(peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat)
+    high = xp.where(
+        peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
+    )
     high = xp.where(xp.isnan(high), flat, high)
     lowest = xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat)
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
@@ -249,7 +283,9 @@ def bounds_of_beta(experiment, alpha):
 
 @elementwise(REAL)
 def least_mu(experiment, zero):
-    """A lower bound of the smallest mu: that of G_mu whose profile is what is certain of this one's, at a few eps."""
+    """A lower bound of the smallest mu: that of G_mu whose profile is what is certain of this
+    one's, at a few eps.
+    """
     eps = xp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
     spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
     eps = xp.broadcast_to(eps, (4, *zero.shape))

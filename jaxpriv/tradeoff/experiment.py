@@ -1,17 +1,21 @@
-"""What an adversary can do, as a testing problem in two directions: the interface behind every trade-off curve.
+"""What an adversary can do, as a testing problem in two directions:
+the interface behind every trade-off curve.
 
-An experiment knows the trade-off function f of its forward test (null: record absent) and, with `reverse`, that of the
-test with the hypotheses exchanged, f^-1. Everything is elementwise on arrays broadcast to one dtype, in log space:
+An experiment knows the trade-off function f of its forward test (null: record absent) and, with
+`reverse`, that of the test with the hypotheses exchanged, f^-1. Everything is elementwise on arrays
+broadcast to one dtype, in log space:
 
     errors(alpha)     (log beta, log power) of the best test at level alpha
     slope(alpha)      eps with -e^eps a slope of f at alpha
     touch(eps)        the `Point` where a line of slope -e^eps supports f
-    log_delta(eps)    log of delta(eps) = power - e^eps alpha at that point, formed without cancellation: the conjugate
+    log_delta(eps)    log of delta(eps) = power - e^eps alpha at that point, the conjugate,
+                      formed without cancellation
     epsilon(logd)     the eps >= 0 with log_delta(eps) = logd, 0 if delta(0) is smaller
     bracket(low, high)  bounds of log_delta that no rounding invalidates
 
-delta is convex in e^eps with d delta/d eps = -e^eps alpha(eps), and a parameter moves delta by its explicit derivative
-at the fixed point alone (envelope theorem): these two facts give every derivative here.
+delta is convex in e^eps with d delta/d eps = -e^eps alpha(eps), and a parameter moves delta by its
+explicit derivative at the fixed point alone (envelope theorem): these two facts give
+every derivative here.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +30,9 @@ from jaxpriv.tradeoff.stepping import epsilon_bracket
 
 
 class Point(NamedTuple):
-    """A point (alpha, beta) of a trade-off function with both complements, so that neither end loses digits."""
+    """A point (alpha, beta) of a trade-off function with both complements,
+    so that neither end loses digits.
+    """
 
     log_alpha: jax.Array
     log_specificity: jax.Array
@@ -45,7 +51,9 @@ class Point(NamedTuple):
 
 
 class Experiment(ABC):
-    """Base of dominating pairs and of what is built from them. finite: has it finitely many outcomes?"""
+    """Base of dominating pairs and of what is built from them.
+    finite: has it finitely many outcomes?
+    """
 
     finite = False
 
@@ -82,10 +90,13 @@ class Experiment(ABC):
 
     def aligned(self, shape, dtype):
         """The same experiment with every parameter broadcast to one shape and dtype."""
-        return jax.tree.map(lambda leaf: xp.broadcast_to(xp.asarray(leaf, dtype), shape), resolved(self, dtype))
+        return jax.tree.map(
+            lambda leaf: xp.broadcast_to(xp.asarray(leaf, dtype), shape), resolved(self, dtype)
+        )
 
     def whole(self, up):
-        """The experiment with fractional numbers of steps rounded, up or down, where no such number is a mechanism.
+        """The experiment with fractional numbers of steps rounded, up or down,
+        where no such number is a mechanism.
 
         Itself where none is known to be fractional.
         """
@@ -117,11 +128,15 @@ class Experiment(ABC):
         return xp.full(self.batch_shape(), xp.inf, xp.result_type(*jax.tree.leaves(self)))
 
     def last_loss(self):
-        """(the largest finite loss, the probability of an infinite one), both exact and in both directions, or None."""
+        """(the largest finite loss, the probability of an infinite one),
+        both exact and in both directions, or None.
+        """
         return None
 
     def atoms(self, reverse):
-        """(lowest, highest) privacy loss of a direction that has positive probability, NaN where none has."""
+        """(lowest, highest) privacy loss of a direction that has positive probability,
+        NaN where none has.
+        """
         del reverse
         none = xp.full(self.batch_shape(), xp.nan, xp.result_type(*jax.tree.leaves(self)))
         return none, none
@@ -143,31 +158,51 @@ class Experiment(ABC):
         return result
 
     def tail_mu(self):
-        """The smallest mu with G_mu below both directions if alpha -> 0 decides it, as with Gaussian noise; else None.
+        """The smallest mu with G_mu below both directions if alpha -> 0 decides it, as with
+        Gaussian noise; else None.
 
-        It then survives sub-sampling and mixing, which change powers by factors: a normal quantile forgets them.
+        It then survives sub-sampling and mixing, which change powers by factors:
+        a normal quantile forgets them.
         """
         return None
 
     def gaussian_mu(self):
-        """The smallest mu with G_mu below both directions, where theory gives it; None where it must be searched."""
+        """The smallest mu with G_mu below both directions, where theory gives it;
+        None where it must be searched.
+        """
         return self.tail_mu()
+
+    def least_gaussian_mu(self):
+        """A lower bound of it, next to it, where theory gives one; else None."""
+        return None
+
+    def beta_bracket(self, alpha):
+        """Certified (lower, upper) of the forward test's type II error at 0 <= alpha <= 1, or None
+        where none is known but by the profile.
+        """
+        del alpha
+        return None
 
     def auc(self):
         """The area under the ROC curve in closed form, or None."""
         return None
 
     def compose(self, n):
-        """n of these seen together: by their privacy-loss transforms, where no closed form overrides this."""
-        from jaxpriv.accounting.composition import steps  # the accounting stands on the curves; only this call goes back
+        """n of these seen together, where that is known in closed form; else None."""
+        del n
 
-        return steps(self, n)
+    def as_narrow_as(self, width):
+        """The same, whose brackets shall be so narrow in eps, where that is a matter of effort."""
+        del width
+        return self
 
     @abstractmethod
     def bracket(self, low, high, reverse):
-        """Certified (lower, upper) of log delta for every finite eps in [low, high], and a hint: `steepness` at high.
+        """Certified (lower, upper) of log delta for every finite eps in [low, high], and a hint:
+        `steepness` at high.
 
-        The interval is that of one number, known to rounding: lower bounds delta(high), upper delta(low).
+        The interval is that of one number, known to rounding:
+        lower bounds delta(high), upper delta(low).
         """
 
     def brackets_near(self, center, ends, reverse):
@@ -186,16 +221,23 @@ class Experiment(ABC):
 
     def epsilon_brackets(self, lowest, log_delta):
         """Those of both directions."""
-        return (self.epsilon_bracket(lowest, log_delta, False), self.epsilon_bracket(lowest, log_delta, True))
+        return (
+            self.epsilon_bracket(lowest, log_delta, False),
+            self.epsilon_bracket(lowest, log_delta, True),
+        )
 
     def steepness(self, eps, reverse):
         """-d log delta/d eps = e^eps alpha/delta, infinite where delta is 0."""
         log_delta, point = self.contact(eps, reverse)
         some = log_delta > -xp.inf
-        return xp.where(some, xp.exp(eps + point.log_alpha - xp.where(some, log_delta, 0.0)), xp.inf)
+        return xp.where(
+            some, xp.exp(eps + point.log_alpha - xp.where(some, log_delta, 0.0)), xp.inf
+        )
 
     def otherwise(self):
-        """The same experiment by other means, whose brackets may be narrow where these are wide; or None."""
+        """The same experiment by other means,
+        whose brackets may be narrow where these are wide; or None.
+        """
         return None
 
     def brackets(self, low, high):
@@ -203,7 +245,8 @@ class Experiment(ABC):
         return self.bracket(low, high, False), self.bracket(low, high, True)
 
 
-ROUNDING = 256  # ulp of 1 + |log p|: what a logarithm of a tail, or of a sum of positive terms, may be off by
+# ulp of 1 + |log p|: what a logarithm of a tail, or of a sum of positive terms, may be off by
+ROUNDING = 256
 
 
 def padded(lower, upper):
@@ -225,8 +268,13 @@ def _epsilon(experiment, log_delta, reverse):
 def _epsilon_jvp(reverse, primals, tangents):
     experiment, log_delta = primals
     eps = _epsilon(experiment, log_delta, reverse)
-    _, explicit = jax.jvp(lambda e: e.log_delta(eps, reverse), (experiment,), (tangents[0],))
-    log_rate = eps + experiment.touch(eps, reverse).log_alpha - log_delta
-    moving = (eps > 0) & xp.isfinite(log_rate)
-    rate = xp.exp(xp.where(moving, log_rate, 0.0))
-    return eps, xp.where(moving, (explicit - tangents[1]) / rate, xp.where(xp.isnan(eps), xp.nan, 0.0))
+    _, change = jax.linearize(lambda e, x: e.log_delta(x, reverse), experiment, eps)
+    still = jax.tree.map(
+        lambda t: t if t.dtype == jax.dtypes.float0 else xp.zeros_like(t), tangents[0]
+    )
+    explicit, rate = change(tangents[0], xp.zeros_like(eps)), -change(still, xp.ones_like(eps))
+    moving = (eps > 0) & xp.isfinite(rate) & (rate > 0)
+    rate = xp.where(moving, rate, 1.0)
+    return eps, xp.where(
+        moving, (explicit - tangents[1]) / rate, xp.where(xp.isnan(eps), xp.nan, 0.0)
+    )

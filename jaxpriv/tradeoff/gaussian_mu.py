@@ -1,9 +1,10 @@
 """The smallest Gaussian curve below a trade-off function, found with a certified upper bound.
 
-G_mu <= f says mu >= h(z) = Phi^-1(power) - z for every level alpha = Phi(z). Along the curve h' = e^eps phi(z)/phi(y) - 1
-with y = Phi^-1(power) and eps the slope, which falls with alpha; so on a cell of the z-axis h is at most the larger end
-value plus half the width times the largest |h'| that the end values allow. Cells that could hold the maximum are split
-again. Only z <= 0 is searched, in both directions: alpha and beta do not both exceed 1/2.
+G_mu <= f says mu >= h(z) = Phi^-1(power) - z for every level alpha = Phi(z). Along the curve
+h' = e^eps phi(z)/phi(y) - 1 with y = Phi^-1(power) and eps the slope, which falls with alpha; so on
+a cell of the z-axis h is at most the larger end value plus half the width times the largest |h'|
+that the end values allow. Cells that could hold the maximum are split again. Only z <= 0 is
+searched, in both directions: alpha and beta do not both exceed 1/2.
 """
 
 from jaxpriv import _array as xp
@@ -13,9 +14,11 @@ _KEPT, _SPLIT, _ROUNDS = 24, 16, 6
 
 
 def certified_mu(errors_and_slope, largest_loss, dtype):
-    """An upper bound of sup h over alpha <= 1/2, tight to about 1e-9, for one curve with losses up to largest_loss.
+    """An upper bound of sup h over alpha <= 1/2, tight to about 1e-9,
+    for one curve with losses up to largest_loss.
 
-    Beyond z = -edge a loss moves the quantile by less than largest_loss/edge, which is below h at the diagonal.
+    Beyond z = -edge a loss moves the quantile by less than largest_loss/edge,
+    which is below h at the diagonal.
     """
     edge = xp.minimum(8.0 + 2 * xp.sqrt(largest_loss), 37.0 if dtype == xp.float64 else 12.0)
 
@@ -26,7 +29,9 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         return y - z, y, slope
 
     def loss_bound(left, right):
-        """power <= e^loss alpha, and beta >= e^-loss (1 - alpha), bound h on a cell in proportion to the loss."""
+        """power <= e^loss alpha, and beta >= e^-loss (1 - alpha),
+        bound h on a cell in proportion to the loss.
+        """
         first = norm.ppf_exp(xp.minimum(norm.logcdf(right) + largest_loss, 0.0)) - right
         second = norm.isf_exp(norm.logsf(left) - largest_loss) - left
         return xp.minimum(first, second)
@@ -46,7 +51,9 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         settled, left, right, bounds = state
         top, index = xp.largest(bounds, _KEPT + 1)
         index = index[:-1]
-        ends = left[index][:, None] + (right - left)[index][:, None] * xp.linspace(0.0, 1.0, _SPLIT + 1, dtype=dtype)
+        ends = left[index][:, None] + (right - left)[index][:, None] * xp.linspace(
+            0.0, 1.0, _SPLIT + 1, dtype=dtype
+        )
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
         return xp.maximum(settled, top[-1]), left, right, bound(left, right)
 

@@ -1,4 +1,6 @@
-"""The dominating pairs of Gaussian noise: of the full adversary, of one who sees only a magnitude, and its limit."""
+"""The dominating pairs of Gaussian noise: of the full adversary,
+of one who sees only a magnitude, and its limit.
+"""
 
 import math
 
@@ -9,7 +11,11 @@ from jaxpriv._derived import derived, grown, product
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._chi_square import quantile
-from jaxpriv.stats._contour import inside_range, log_likelihood_ratio, log_likelihood_ratio_and_slope
+from jaxpriv.stats._contour import (
+    inside_range,
+    log_likelihood_ratio,
+    log_likelihood_ratio_and_slope,
+)
 from jaxpriv.stats._logspace import log_plus_reciprocal
 from jaxpriv.stats._mills import log_mills_gap, normal
 from jaxpriv.tradeoff.experiment import padded
@@ -46,7 +52,9 @@ class NormalShift(Pair):
         return log_mills_gap(eps, self.mu)
 
     def bracket(self, low, high, reverse):
-        """`log_mills_gap` loses a few ulp of eps and of mu^2, the terms of its threshold, and of the logarithm."""
+        """`log_mills_gap` loses a few ulp of eps and of mu^2, the terms of its threshold,
+        and of the logarithm.
+        """
         proper, safe = self.split()
         mu = xp.minimum(safe.mu, 1e150)
         ulp = 16 * xp.finfo(mu.dtype).eps
@@ -61,7 +69,11 @@ class NormalShift(Pair):
         upper = xp.where(proper & (upper == -xp.inf), xp.finfo(mu.dtype).min, upper)
         some = proper & (gap[0] > -xp.inf)
         log_b = normal(high / mu + mu / 2)[0]
-        return lower, upper, xp.where(some, xp.exp(high + log_b - xp.where(some, gap[0], 0.0)), xp.inf)
+        return (
+            lower,
+            upper,
+            xp.where(some, xp.exp(high + log_b - xp.where(some, gap[0], 0.0)), xp.inf),
+        )
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta, concave in eps, from the right: delta <= sf(a)."""
@@ -78,7 +90,9 @@ class NormalShift(Pair):
             return xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
 
         eps = xp.fori_loop(0, 9, step, eps)
-        return xp.where(proper, xp.where(reachable, eps, xp.inf), xp.zeros_like(eps) * nan_like(log_delta))
+        return xp.where(
+            proper, xp.where(reachable, eps, xp.inf), xp.zeros_like(eps) * nan_like(log_delta)
+        )
 
     def tail_mu(self):
         return self.mu
@@ -90,13 +104,16 @@ class NormalShift(Pair):
         return NormalShift(derived(grown, self.mu, n))
 
 
-# Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general formula has one of eps/y.
+# Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general
+# formula has one of eps/y.
 _LINEAR = {"float64": 1e-8, "float32": 3e-4}
 
 
 @pytree
 class ChiSquareShift(Pair):
-    """Squared magnitudes: chi-square with df degrees of freedom against noncentral chi-square with nc."""
+    """Squared magnitudes: chi-square with df degrees of freedom against noncentral
+    chi-square with nc.
+    """
 
     df: jax.Array
     nc: jax.Array
@@ -113,10 +130,14 @@ class ChiSquareShift(Pair):
         return self.nc != 0, ChiSquareShift(self.df, xp.where(self.nc == 0, 1.0, self.nc))
 
     def log_ratio(self, t):
-        return xp.where(t > 0, log_likelihood_ratio(inside_range(t), self.df, self.nc), -self.nc / 2)
+        return xp.where(
+            t > 0, log_likelihood_ratio(inside_range(t), self.df, self.nc), -self.nc / 2
+        )
 
     def both_at(self, t):
-        """The laws in one evaluation: a batch twice as large is cheaper to compile than two kernels."""
+        """The laws in one evaluation: a batch twice as large is cheaper to
+        compile than two kernels.
+        """
         t, df = xp.stack([t, t]), xp.stack([self.df, self.df])
         values = ChiSquare(df, xp.stack([xp.zeros_like(self.nc), self.nc])).at(t)
         return tuple(v[0] for v in values), tuple(v[1] for v in values)
@@ -139,7 +160,8 @@ class ChiSquareShift(Pair):
             at_null, at_alternative = (tuple(v[i] for v in law) for law in (null, alternative))
             eps = -ratios[i] if reverse else ratios[i]
             regular = proper & (eps > -self.loss_bound(not reverse))
-            log_delta = xp.where(regular, safe.log_gap(eps, t[i], at_null, at_alternative, reverse), self.same_law(eps))
+            log_delta = xp.where(regular, safe.log_gap(eps, t[i], at_null, at_alternative, reverse),
+                                 self.same_law(eps))
             point = self.with_signal(proper, self.point(at_null, at_alternative, reverse), eps)
             contacts.append((xp.stop_gradient(log_delta), point))
         return tuple(contacts)
@@ -151,28 +173,33 @@ class ChiSquareShift(Pair):
         return self.nc / 2
 
     def log_gap(self, eps, t, null, alternative, reverse, doubt=0.0):
-        """Where the log ratio is linear, L = -nc/2 + nc t/(2 df) (up to t in reverse, up to t and df forward), by means.
+        """Where the log ratio is linear, L = -nc/2 + nc t/(2 df) (up to t in reverse,
+        up to t and df forward), by means.
 
             forward  E_P[(e^L(s) - e^L(t))+] = e^L(t) nc/(2 df) ((df - t) sf + 2t pdf)
             reverse  E_P[(1 - e^(L(s)-L(t)))+] = nc t/(2 df) ((1 - df/t) cdf + 2 pdf),
 
-        both from sf_{df+2} = sf + 2 pdf_{df+2} and pdf_{df+2} = pdf t/df. For small t the last bracket is the series
-        2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)), all of whose terms are positive.
-        A doubt of the tails is there a relative one of sf/pdf or cdf/pdf.
+        both from sf_{df+2} = sf + 2 pdf_{df+2} and pdf_{df+2} = pdf t/df. For small t the last
+        bracket is the series 2t pdf sum_k c_k (2k+2)/(df (df+2k+2)), c_k = t^k/((df+2)...(df+2k)),
+        all of whose terms are positive. A doubt of the tails is there a relative one of
+        sf/pdf or cdf/pdf.
         """
         general = super().log_gap(eps, t, null, alternative, reverse, doubt)
         df, at_start, t = self.df, t <= 0, inside_range(t)
         reach = t / df if reverse else xp.maximum(t / df, 1.0)
         y = 0.5 * self.nc * reach
         linear = y < _LINEAR[t.dtype.name]
-        # L itself is off by y^2/(df + 2), y as here up to t: less than 3y of what the tails make of it
+        # L itself is off by y^2/(df + 2), y as here up to t:
+        # less than 3y of what the tails make of it
         doubt = doubt + 3 * y * xp.sign(doubt)
         (logpdf, _, log_cdf, mills_up, mills_down), rate = null, xp.log(self.nc / (2 * df))
         tiny = xp.finfo(t.dtype).tiny
         if not reverse:
             mills = xp.exp(xp.where(linear, mills_up, 0.0))
             excess = (df - t) * mills + 2 * t - doubt * (df + t) * mills
-            return xp.where(linear, alternative[0] + rate + xp.log(xp.maximum(excess, tiny)), general)
+            return xp.where(
+                linear, alternative[0] + rate + xp.log(xp.maximum(excess, tiny)), general
+            )
 
         def add(k, state):
             total, term = state
@@ -201,7 +228,9 @@ class ChiSquareShift(Pair):
         return ratio[0], -ratio[1]
 
     def find_threshold(self, eps):
-        """Newton on the concave log ratio; started where its leading part df g - (df/2) log(1+g) equals eps + nc/2."""
+        """Newton on the concave log ratio; started where its leading part df g - (df/2) log(1+g)
+        equals eps + nc/2.
+        """
         df, nc = self.df, self.nc
         inside = eps > -nc / 2
         y = xp.where(inside, eps + nc / 2, 1.0)
@@ -225,7 +254,8 @@ class ChiSquareShift(Pair):
     def solve_epsilon(self, log_delta, reverse):
         """Newton on log delta along the threshold, from the side where it is monotone.
 
-        forward: delta <= Q(T > t) gives a start to the right; reverse: delta <= P(T <= t) one to the left.
+        forward: delta <= Q(T > t) gives a start to the right;
+        reverse: delta <= P(T <= t) one to the left.
         """
         proper, pair = self.split()
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
@@ -234,25 +264,37 @@ class ChiSquareShift(Pair):
         sign = -1.0 if reverse else 1.0
 
         def step(_, state):
-            """eps at the threshold t with Newton's change of it, and the t that this change asks for."""
+            """eps at the threshold t with Newton's change of it,
+            and the t that this change asks for.
+            """
             t, _ = state
             null, alternative = pair.both_at(t)
             ratio, slope = log_likelihood_ratio_and_slope(t, pair.df, pair.nc)
             eps = sign * ratio
             value = pair.log_gap(eps, t, null, alternative, reverse)
-            change = (value - target) * xp.exp(value - eps - (alternative[2] if reverse else null[1]))
+            change = (value - target) * xp.exp(
+                value - eps - (alternative[2] if reverse else null[1])
+            )
             change = xp.where(xp.isfinite(change), change, 0.0)
             dt = sign * change / slope
-            moved = t * xp.exp(xp.clip(dt / t, -50.0, 50.0)) if reverse else t + xp.clip(dt, -0.9 * t, t)
+            moved = (
+                t * xp.exp(xp.clip(dt / t, -50.0, 50.0))
+                if reverse
+                else t + xp.clip(dt, -0.9 * t, t)
+            )
             return inside_range(moved), eps + change
 
         _, eps = xp.fori_loop(0, 7, step, (t, xp.zeros_like(t)))
         eps = xp.maximum(eps, 0.0)
-        limit = xp.where(proper & (log_delta < 0), self.loss_bound(reverse), 0.0) * nan_like(log_delta)
+        limit = xp.where(proper & (log_delta < 0), self.loss_bound(reverse), 0.0) * nan_like(
+            log_delta
+        )
         return xp.where(proper & reachable, xp.minimum(eps, limit), limit)
 
     def tail_mu(self):
-        """sqrt(nc): for df >= 1 no curve of the pair lies below the full adversary's, and for alpha -> 0 they meet."""
+        """sqrt(nc): for df >= 1 no curve of the pair lies below the full adversary's,
+        and for alpha -> 0 they meet.
+        """
         return xp.sqrt(self.nc)
 
     def compose(self, n):
@@ -261,10 +303,12 @@ class ChiSquareShift(Pair):
 
 @pytree
 class NormalLimit(Pair):
-    """N(0, 1) against N(shift, std), std >= 1, rejected for large T: Theorem 3's limit of the chi-square pair.
+    """N(0, 1) against N(shift, std), std >= 1, rejected for large T:
+    Theorem 3's limit of the chi-square pair.
 
-    The log ratio is a parabola in t, so this test is the best one only to the right of its vertex: `threshold` is the
-    larger root, and where not rejecting at all levels but one does better, delta is 1 - e^eps.
+    The log ratio is a parabola in t, so this test is the best one only to the right of its vertex:
+    `threshold` is the larger root, and where not rejecting at all levels but one does better,
+    delta is 1 - e^eps.
     """
 
     shift: jax.Array
@@ -279,7 +323,9 @@ class NormalLimit(Pair):
         return Normal(self.shift, self.std)
 
     def log_ratio(self, t):
-        """(1 - 1/s^2) t^2/2 + (m/s^2) t - (m^2/(2 s^2) + log s), where it rises: from the vertex on."""
+        """(1 - 1/s^2) t^2/2 + (m/s^2) t - (m^2/(2 s^2) + log s), where it rises:
+        from the vertex on.
+        """
         a, b, c = self._parabola()
         t = xp.maximum(t, xp.where(a > 0, -b / xp.where(a > 0, a, 1.0), -xp.inf))
         return t * (a / 2 * t + b) - c
@@ -290,7 +336,9 @@ class NormalLimit(Pair):
         return 1 - 1 / variance, b, self.shift * b / 2 + xp.log(self.std)
 
     def loss_size(self):
-        """What std loses by rounding is one ulp of t^2, which is of the size of the tails' logarithms."""
+        """What std loses by rounding is one ulp of t^2,
+        which is of the size of the tails' logarithms.
+        """
         return self._parabola()[2]
 
     def find_threshold(self, eps):
@@ -305,7 +353,9 @@ class NormalLimit(Pair):
 
     def split(self):
         proper = (self.shift > 0) | (self.std > 1)
-        return proper, NormalLimit(xp.where(proper, self.shift, 1.0), xp.where(proper, self.std, 1.0))
+        return proper, NormalLimit(
+            xp.where(proper, self.shift, 1.0), xp.where(proper, self.std, 1.0)
+        )
 
     def log_delta(self, eps, reverse):
         bound = self.loss_bound(reverse)
@@ -314,7 +364,9 @@ class NormalLimit(Pair):
         return xp.maximum(xp.where(inside, value, -xp.inf), self.same_law(eps))
 
     def tail_mu(self):
-        """The shift if both laws have one width; a wider alternative outruns every Gaussian curve for alpha -> 0."""
+        """The shift if both laws have one width; a wider alternative outruns every Gaussian
+        curve for alpha -> 0.
+        """
         return xp.where(self.std > 1, xp.inf, self.shift)
 
     def loss_bound(self, reverse):

@@ -1,4 +1,6 @@
-"""The dominating pairs of Laplace noise: of the full adversary, and of one who sees only a magnitude."""
+"""The dominating pairs of Laplace noise:
+of the full adversary, and of one who sees only a magnitude.
+"""
 
 import math
 
@@ -15,7 +17,9 @@ from jaxpriv.tradeoff.pair import Pair, nan_like
 
 @pytree
 class LaplaceShift(Pair):
-    """Laplace(0, 1) against Laplace(ratio, 1); the log ratio is 2t - ratio, cut off at -ratio and ratio."""
+    """Laplace(0, 1) against Laplace(ratio, 1);
+    the log ratio is 2t - ratio, cut off at -ratio and ratio.
+    """
 
     ratio: jax.Array
 
@@ -35,7 +39,9 @@ class LaplaceShift(Pair):
         return xp.where(eps > self.ratio, xp.inf, xp.where(eps < -self.ratio, -xp.inf, t))
 
     def log_delta(self, eps, reverse):
-        """delta = 1 - exp((eps - ratio)/2) for |eps| < ratio, and both directions are the same test."""
+        """delta = 1 - exp((eps - ratio)/2) for |eps| < ratio,
+        and both directions are the same test.
+        """
         del reverse
         inside = xp.abs(eps) < self.ratio
         gap = xp.where(inside, self.ratio - eps, 1.0)
@@ -51,8 +57,11 @@ class LaplaceShift(Pair):
     def epsilon(self, log_delta, reverse):
         del reverse
         below_one = log_delta < 0
-        return xp.where(below_one, xp.maximum(self.ratio + 2 * log1mexp(xp.where(below_one, log_delta, -1.0)), 0.0),
-                         0.0 * nan_like(log_delta))
+        return xp.where(
+            below_one,
+            xp.maximum(self.ratio + 2 * log1mexp(xp.where(below_one, log_delta, -1.0)), 0.0),
+            0.0 * nan_like(log_delta),
+        )
 
     def loss_bound(self, reverse):
         return self.ratio
@@ -63,11 +72,13 @@ class LaplaceShift(Pair):
     def gaussian_mu(self):
         """The curves meet where alpha = beta = e^(-ratio/2)/2.
 
-        mu(alpha) = -ppf(alpha) - ppf(beta): on the middle piece alpha beta is constant and -ppf is concave in log alpha;
-        on the outer pieces mu grows towards the middle one, because cdf/pdf grows along the axis.
+        mu(alpha) = -ppf(alpha) - ppf(beta): on the middle piece alpha beta is constant and -ppf is
+        concave in log alpha; on the outer pieces mu grows towards the middle one, because cdf/pdf
+        grows along the axis.
         """
         mu = 2 * norm.isf_exp(-self.ratio / 2 - math.log(2.0))
-        doubt = ROUNDING * xp.finfo(mu.dtype).eps * (1 + mu)  # rounded up, for the quantile is known to that
+        # rounded up, for the quantile is known to that
+        doubt = ROUNDING * xp.finfo(mu.dtype).eps * (1 + mu)
         return xp.where(self.ratio > 0, xp.maximum(mu, 0.0) + doubt, 0.0)
 
     def kinks(self, reverse):
@@ -78,8 +89,9 @@ class LaplaceShift(Pair):
 class FoldedLaplaceShift(Pair):
     """Magnitudes of Laplace noise: Exponential against FoldedLaplace(c), c = ratio.
 
-    The ratio q/p(t) = e^-c (e^2t + 1)/2 grows up to t = c and is cosh c beyond, so the forward direction is pure
-    log cosh c, the reverse one pure c (its largest loss, at t = 0). With the threshold inserted,
+    The ratio q/p(t) = e^-c (e^2t + 1)/2 grows up to t = c and is cosh c beyond, so the forward
+    direction is pure log cosh c, the reverse one pure c (its largest loss, at t = 0).
+    With the threshold inserted,
         forward  delta = 1 - e^(t-c),      t - c = log(2 e^(eps-c) - e^(-2c))/2
         reverse  delta = 1 - 1/cosh t,     t     = log(2 e^(c-eps) - 1)/2.
     """
@@ -102,7 +114,8 @@ class FoldedLaplaceShift(Pair):
         inside = (eps > -self.ratio) & (eps <= log_cosh(self.ratio))
         y = xp.where(inside, eps + self.ratio, 0.0)
         t = 0.5 * (y + xp.log1p(-xp.expm1(-y)))
-        return xp.where(inside, xp.minimum(t, self.ratio), xp.where(eps <= -self.ratio, 0.0, xp.inf) * nan_like(eps))
+        return xp.where(inside, xp.minimum(t, self.ratio),
+                        xp.where(eps <= -self.ratio, 0.0, xp.inf) * nan_like(eps))
 
     def touch(self, eps, reverse):
         point = super().touch(eps, reverse)
@@ -110,7 +123,9 @@ class FoldedLaplaceShift(Pair):
         if not reverse:
             return point
         out = eps > self.ratio
-        return jax.tree.map(lambda end, inner: xp.where(out, end, inner), Point.end(xp.zeros_like(out)), point)
+        return jax.tree.map(
+            lambda end, inner: xp.where(out, end, inner), Point.end(xp.zeros_like(out)), point
+        )
 
     def log_delta(self, eps, reverse):
         c = self.ratio
@@ -131,7 +146,8 @@ class FoldedLaplaceShift(Pair):
         """t - c < 0 at the threshold t of eps, from whichever end is nearer.
 
         (1/2) log w, w = 2 e^(eps-c) - e^(-2c); with y = eps + c and g = eps - log cosh c,
-            w = e^(-2c) (1 + 2 (e^y - 1)) = 2 e^(eps-c) (1 - e^(-y)/2) = 1 + (1 + e^(-2c)) (e^g - 1).
+            w = e^(-2c) (1 + 2 (e^y - 1)) = 2 e^(eps-c)
+            (1 - e^(-y)/2) = 1 + (1 + e^(-2c)) (e^g - 1).
         """
         c = self.ratio
         inside = (eps > -c) & (eps < log_cosh(c))
@@ -144,16 +160,24 @@ class FoldedLaplaceShift(Pair):
         return xp.minimum(0.5 * xp.where(high, third, xp.where(low, first, second)), 0.0)
 
     def bracket(self, low, high, reverse):
-        """Rounding of losses shifts eps; below 1e-150 log cosh c, about c^2/2, is no number any more."""
+        """Rounding of losses shifts eps;
+        below 1e-150 log cosh c, about c^2/2, is no number any more.
+        """
         c = self.ratio
         ulp = xp.finfo(c.dtype).eps
 
         def blur(eps):
             return ulp * (ROUNDING * log_cosh(c) + 8 * xp.abs(eps))
 
-        lower, upper = padded(self.log_delta(high + blur(high), reverse), self.log_delta(low - blur(low), reverse))
+        lower, upper = padded(
+            self.log_delta(high + blur(high), reverse), self.log_delta(low - blur(low), reverse)
+        )
         unseen = (c > 0) & (c < 1e-150) & (xp.abs(low) < 1e-290)
-        return lower, xp.where(unseen, xp.maximum(upper, -650.0), upper), self.steepness(high, reverse)
+        return (
+            lower,
+            xp.where(unseen, xp.maximum(upper, -650.0), upper),
+            self.steepness(high, reverse),
+        )
 
     def epsilon(self, log_delta, reverse):
         """Solve the closed forms: t from delta, then eps = log q/p(t) or its negative."""

@@ -1,7 +1,8 @@
 """The laws that a test statistic can follow, as pytrees: what a dominating pair is made of.
 
-Elementwise, on arrays already broadcast to one dtype: `logpdf(t)`, `log_tails(t)` = (log sf, log cdf), `log_mills(t)` =
-(log sf/pdf, log cdf/pdf), and the quantiles `isf_exp(logp)`, `ppf_exp(logp)`.
+Elementwise, on arrays already broadcast to one dtype: `logpdf(t)`, `log_tails(t)` = (log sf,
+log cdf), `log_mills(t)` = (log sf/pdf, log cdf/pdf), and the quantiles
+`isf_exp(logp)`, `ppf_exp(logp)`.
 """
 
 from typing import Any, ClassVar
@@ -16,7 +17,9 @@ from jaxpriv.stats._mills import log_density, normal
 
 
 class Law:
-    """A law on the real line, from the scipy-style functions of one module of `jaxpriv.stats` and its shape arguments."""
+    """A law on the real line, from the scipy-style functions of one module of `jaxpriv.stats` and
+    its shape arguments.
+    """
 
     family: ClassVar[Any]
 
@@ -93,16 +96,22 @@ class FoldedLaplace(Law):
 
 @pytree
 class ChiSquare(Law):
-    """The squared magnitude of a normal vector in df dimensions, with squared mean nc (None: zero)."""
+    """The squared magnitude of a normal vector in df dimensions,
+    with squared mean nc (None: zero).
+    """
 
     df: jax.Array
     nc: jax.Array | None = None
 
     def isf_exp(self, logp):
-        return chi2.isf_exp(logp, self.df) if self.nc is None else ncx2.isf_exp(logp, self.df, self.nc)
+        if self.nc is None:
+            return chi2.isf_exp(logp, self.df)
+        return ncx2.isf_exp(logp, self.df, self.nc)
 
     def ppf_exp(self, logp):
-        return chi2.ppf_exp(logp, self.df) if self.nc is None else ncx2.ppf_exp(logp, self.df, self.nc)
+        if self.nc is None:
+            return chi2.ppf_exp(logp, self.df)
+        return ncx2.ppf_exp(logp, self.df, self.nc)
 
     def logpdf(self, t):
         return self.at(t)[0]

@@ -1,9 +1,12 @@
-"""A dominating pair (P, Q): the test statistic's laws when the record is absent and present, with q/p increasing.
+"""A dominating pair (P, Q): the test statistic's laws when the record is absent and present,
+with q/p increasing.
 
 The best tests reject for large t. At the threshold with log q/p(t) = eps,
 
-    forward   delta(eps) = Q(T > t) - e^eps P(T > t) = q(t) (m_Q(t) - m_P(t)),    m = sf/pdf  (Mills' ratio)
-    reverse   delta(eps) = P(T <= t) - e^eps Q(T <= t), log q/p(t) = -eps,  = p(t) (n_P(t) - n_Q(t)),    n = cdf/pdf
+    forward   delta(eps) = Q(T > t) - e^eps P(T > t) = q(t) (m_Q(t) - m_P(t)),
+              m = sf/pdf  (Mills' ratio)
+    reverse   delta(eps) = P(T <= t) - e^eps Q(T <= t) = p(t) (n_P(t) - n_Q(t)),
+              n = cdf/pdf,  log q/p(t) = -eps
 
 and the ratios differ by a good part of themselves even where both probabilities are 1e-300.
 """
@@ -20,9 +23,11 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
 class Pair(Experiment):
-    """A dominating pair; a subclass gives `null`, `alternative`, `find_threshold`, and what it can do better than below.
+    """A dominating pair; a subclass gives `null`, `alternative`, `find_threshold`,
+    and what it can do better than below.
 
-    `split()` returns (is the pair more than one law twice?, the pair with harmless parameters where it is not).
+    `split()` returns (is the pair more than one law twice?,
+    the pair with harmless parameters where it is not).
     """
 
     @property
@@ -69,7 +74,8 @@ class Pair(Experiment):
     def same_law(eps):
         """log max(0, 1 - e^eps): the profile of P = Q, and a lower bound of every profile."""
         negative = eps < 0
-        return xp.where(negative, log1mexp(xp.where(negative, eps, -1.0)), xp.where(xp.isnan(eps), xp.nan, -xp.inf))
+        return xp.where(negative, log1mexp(xp.where(negative, eps, -1.0)),
+                        xp.where(xp.isnan(eps), xp.nan, -xp.inf))
 
     def log_delta_at(self, eps, t, reverse):
         """log delta(eps), given t = threshold(eps)."""
@@ -80,13 +86,18 @@ class Pair(Experiment):
         return self.null.at(t), self.alternative.at(t)
 
     def log_gap(self, eps, t, null, alternative, reverse, doubt=0.0):
-        """log delta = log A + log(1 - e^(eps + doubt) B/A) at the threshold t of eps, from what both laws are `at` it.
+        """log delta = log A + log(1 - e^(eps + doubt) B/A) at the threshold t of eps,
+        from what both laws are `at` it.
 
-        e^eps B/A is a ratio of Mills' ratios, which keeps its digits in the tail; where A is most of 1, t may be so far
-        out on the other side that the densities lose theirs, and A, B and eps are compared themselves.
+        e^eps B/A is a ratio of Mills' ratios, which keeps its digits in the tail; where A is most
+        of 1, t may be so far out on the other side that the densities lose theirs, and A, B and eps
+        are compared themselves.
         """
         del t
-        (_, up_p, down_p, mills_up_p, mills_down_p), (_, up_q, down_q, mills_up_q, mills_down_q) = null, alternative
+        (_, up_p, down_p, mills_up_p, mills_down_p), (_, up_q, down_q, mills_up_q, mills_down_q) = (
+            null,
+            alternative,
+        )
         log_a, log_b = (down_p, down_q) if reverse else (up_q, up_p)
         in_tail = mills_down_q - mills_down_p if reverse else mills_up_p - mills_up_q
         ratio = xp.where(log_a > -0.5, eps + log_b - log_a, in_tail)
@@ -110,7 +121,8 @@ class Pair(Experiment):
         doubt = size * xp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
         gap = safe.log_gap(ends, t, *laws, reverse, doubt)
         found = xp.where(proper & (ends > -safe.loss_bound(not reverse)), gap, self.same_law(ends))
-        found = xp.maximum(found, self.same_law(ends))  # no profile lies below that of one law twice
+        # no profile lies below that of one law twice
+        found = xp.maximum(found, self.same_law(ends))
         lower, upper = padded(found[0], found[1])
         point = self.with_signal(proper, self.point(laws[0], laws[1], reverse), ends)
         some = found > -xp.inf
@@ -119,7 +131,9 @@ class Pair(Experiment):
         return lower, upper, xp.where(some, rate, xp.inf)[0]
 
     def loss_size(self):
-        """The size of the terms of which a loss is a sum, for its rounding, where eps does not tell."""
+        """The size of the terms of which a loss is a sum, for its rounding,
+        where eps does not tell.
+        """
         return 0.0
 
     def largest_loss(self, reverse):
@@ -134,8 +148,12 @@ class Pair(Experiment):
 
     @staticmethod
     def with_signal(proper, point, eps):
-        """The point where the pair is proper; of the curve 1 - alpha of a law twice, a line touches an end."""
-        return jax.tree.map(lambda inner, end: xp.where(proper, inner, end), point, Point.end(eps < 0))
+        """The point where the pair is proper; of the curve 1 - alpha of a law twice,
+        a line touches an end.
+        """
+        return jax.tree.map(
+            lambda inner, end: xp.where(proper, inner, end), point, Point.end(eps < 0)
+        )
 
     @staticmethod
     def point(null, alternative, reverse):
@@ -167,7 +185,11 @@ class Pair(Experiment):
 
         eps = newton_in_bracket(excess, xp.zeros_like(high), high)
         eps = xp.where(self.log_delta(xp.zeros_like(eps), reverse) > target, eps, 0.0)
-        return xp.where(reachable, eps, xp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta))
+        return xp.where(
+            reachable,
+            eps,
+            xp.where(log_delta >= 0, 0.0, self.loss_bound(reverse)) * nan_like(log_delta),
+        )
 
     def slope(self, alpha, reverse):
         ratio = self.log_ratio(self.critical_value(alpha, reverse))
@@ -207,7 +229,9 @@ def _log_delta(pair, eps, reverse):
 
 @_log_delta.defjvp
 def _log_delta_jvp(reverse, primals, tangents):
-    """delta = A - e^eps B at fixed t: d log delta = (1+w) d log A - w (d log B + d eps), w = e^eps B/delta."""
+    """delta = A - e^eps B at fixed t: d log delta = (1+w) d log A - w (d log B + d eps),
+    w = e^eps B/delta.
+    """
     pair, eps = primals
     value = _log_delta(pair, eps, reverse)
     t = pair.threshold(-eps if reverse else eps)

@@ -1,41 +1,56 @@
-"""One root finder for increasing functions: Newton's step where it stays in the bracket and shrinks it, bisection elsewhere."""
+"""One root finder for increasing functions: Newton's step where it stays in the bracket and shrinks
+it, bisection elsewhere.
+"""
 
 from jaxpriv import _array as xp
 
+# of a function's value, beside which a step of rounding's size is taken for the last
+_NOTHING = 1e-9
+
 
 def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
-    """The x in [low, high] where an increasing function crosses zero, elementwise: the best of a fixed number of tries.
+    """The x in [low, high] where an increasing function crosses zero, elementwise:
+    the best of a fixed number of tries.
 
     Args:
-        function: x -> (value, slope); the slope may be rough, zero or infinite, for it only proposes a step.
-        low, high: arrays; finite ends are used as they are, a value beyond the function's range gives the nearer end.
+        function: x -> (value, slope); the slope may be rough, zero or infinite,
+            for it only proposes a step.
+        low, high: arrays; finite ends are used as they are,
+            a value beyond the function's range gives the nearer end.
         start: the first try, the middle where it is not given.
-        tolerance: where it is given, the tries end as soon as the next ones would all be this near, and these are the
-            answer: for roots inside a rule for derivatives, since such a loop has none of its own in reverse.
+        tolerance: where it is given, the tries end as soon as the next ones would all be this near,
+            and these are the answer: for roots inside a rule for derivatives, since such a loop has
+            none of its own in reverse.
     """
 
     def step(state):
         count, low, high, x, best, smallest, _ = state
         value, slope = function(x)
         size = xp.abs(value)
-        # the iterate after the root, where rounding is all that is left, may be thrown to the bracket's middle
-        best, smallest = xp.where(size < smallest, x, best), xp.minimum(xp.where(xp.isnan(size), xp.inf, size), smallest)
+        # the iterate after the root, where rounding is all that is left,
+        # may be thrown to the bracket's middle
+        best = xp.where(size < smallest, x, best)
+        smallest = xp.minimum(xp.where(xp.isnan(size), xp.inf, size), smallest)
         low = xp.where(value <= 0, x, low)
         high = xp.where(value >= 0, x, high)
         proposal = x - value / xp.where(slope > 0, slope, 1.0)
-        good = (slope > 0) & (proposal > low) & (proposal < high)
+        # at the root rounding alone decides on which side of it the proposal is
+        there = (size < _NOTHING) & (xp.abs(proposal - x) <= 4 * ulp * xp.abs(x))
+        good = (slope > 0) & ((proposal > low) & (proposal < high) | there)
         proposal = xp.where(good, proposal, 0.5 * low + 0.5 * high)
         return count + 1, low, high, proposal, best, smallest, xp.abs(proposal - x)
 
+    ulp = xp.finfo(low.dtype).eps
     start = 0.5 * low + 0.5 * high if start is None else xp.clip(start, low, high)
     state = 0, low, high, start, start, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf)
     if tolerance is None:
-        ulp = xp.finfo(low.dtype).eps
 
         def settled(state):
             """Is rounding all that moves?"""
             return xp.all(state[6] <= 4 * ulp * xp.abs(state[3]))
 
         return xp.fori_loop(0, iterations, lambda _, state: step(state), state, settled)[4]
-    found = xp.while_loop(lambda state: (state[0] < iterations) & xp.any(state[6] > tolerance), step, state)
+    found = xp.while_loop(
+        lambda state: (state[0] < iterations) & xp.any(state[6] > tolerance), step, state
+    )
     return xp.where(found[6] <= tolerance, found[3], found[4])

@@ -100,15 +100,14 @@ class Reversed(Pair):
     def auc(self):
         return self.base.auc()
 
-    def compose(self, n):
-        return self.base.compose(n).reversed()
-
     def reversed(self):
         return self.base
 
 
 def sampled_loss(loss, rate):
-    """log(1 + rate (e^loss - 1)): the loss of an outcome once the record takes part with probability rate."""
+    """log(1 + rate (e^loss - 1)): the loss of an outcome once the record takes part
+    with probability rate.
+    """
     bound = 700.0 if loss.dtype == xp.float64 else 80.0
     large, infinite = loss > bound, loss == xp.inf
     share = rate * xp.expm1(xp.where(large, 0.0, loss))
@@ -120,11 +119,12 @@ def sampled_loss(loss, rate):
 
 @pytree
 class Subsampled(Pair):
-    """P against (1-p) P + p Q: the record takes part with probability p = rate (Kaissis et al. 2023, Lemma 9).
+    """P against (1-p) P + p Q: the record takes part with probability p = rate
+    (Kaissis et al. 2023, Lemma 9).
 
         forward  f_p = p f + (1-p) Id,   delta_p(eps) = p delta(eps'),   e^eps' = 1 + (e^eps - 1)/p
-        reverse  delta_p(eps) = (1 - (1-p) e^eps) delta(eps_r),   e^eps_r = p e^eps/(1 - (1-p) e^eps),
-                 and 0 for eps >= -log(1-p)
+        reverse  delta_p(eps) = (1 - (1-p) e^eps) delta(eps_r),
+                 e^eps_r = p e^eps/(1 - (1-p) e^eps), and 0 for eps >= -log(1-p)
     """
 
     base: Pair
@@ -132,6 +132,17 @@ class Subsampled(Pair):
 
     def subsampled(self, rate):
         return Subsampled(self.base, derived(product, self.rate, rate))
+
+    @property
+    def absent(self):
+        """With which probability the record takes no part."""
+        return 1 - self.rate
+
+    @property
+    def log_absent(self):
+        """Its logarithm, with finite derivatives at rate 1."""
+        some = self.rate < 1
+        return xp.where(some, xp.log1p(-xp.where(some, self.rate, 0.5)), -xp.inf)
 
     @property
     def null(self):
@@ -145,15 +156,17 @@ class Subsampled(Pair):
         return sampled_loss(self.base.log_ratio(t), self.rate)
 
     def _base_eps(self, eps):
-        """(is there a threshold?, eps'), without overflow for large eps, and without cancellation near its end log(1-p)."""
+        """(is there a threshold?, eps'), without overflow for large eps,
+        and without cancellation near its end log(1-p).
+        """
         inside = xp.expm1(eps) > -self.rate
         e = xp.where(inside, eps, 0.0)
         high = e > 1
         up, down = xp.where(high, e, 1.0), xp.where(high, 0.0, e)
-        large = up - xp.log(self.rate) + xp.log1p(-(1 - self.rate) * xp.exp(-up))
+        large = up - xp.log(self.rate) + xp.log1p(-self.absent * xp.exp(-up))
         share = xp.expm1(down) / self.rate
         end = (share < -0.5) & (self.rate > 0.5)
-        left = xp.where(end, xp.exp(down) - (1 - self.rate), 1.0)
+        left = xp.where(end, xp.exp(down) - self.absent, 1.0)
         small = xp.log1p(xp.where(end, 0.0, share))
         low = xp.log(xp.maximum(left, xp.finfo(left.dtype).tiny)) - xp.log(self.rate)
         return inside, xp.where(high, large, xp.maximum(xp.where(end, low, small), -1e15))
@@ -161,18 +174,20 @@ class Subsampled(Pair):
     def _base_eps_reverse(self, eps):
         """(is delta positive?, eps_r, 1 - (1-p) e^eps)."""
         # 1 - (1-p) e^eps by its distance to the end where that is near
-        some = self.rate < 1
-        absent = xp.where(some, xp.log1p(-xp.where(some, self.rate, 0.5)), -xp.inf)
-        gap = eps + xp.where(some, absent, 0.0)
+        some = self.absent > 0
+        gap = eps + xp.where(some, self.log_absent, 0.0)
         near_end = some & (xp.abs(gap) < 0.5)
-        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)), self.rate - (1 - self.rate) * xp.expm1(eps))
+        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)),
+                        self.rate - self.absent * xp.expm1(eps))
         positive = left > 0
         left = xp.where(positive, left, 1.0)
         e = xp.where(positive, eps, 0.0)
         # 1 - left/p, next to 0
-        share = (1 - self.rate) / self.rate * xp.expm1(e)
+        share = self.absent / self.rate * xp.expm1(e)
         small = xp.abs(share) < 0.5
-        rise = xp.where(small, -xp.log1p(xp.where(small, -share, 0.0)), xp.log(self.rate) - xp.log(left))
+        rise = xp.where(
+            small, -xp.log1p(xp.where(small, -share, 0.0)), xp.log(self.rate) - xp.log(left)
+        )
         return positive, e + rise, left
 
     def bracket(self, low, high, reverse):
@@ -191,12 +206,16 @@ class Subsampled(Pair):
         found = [factor + value for value in wide.base.bracket(base_eps, base_eps, reverse)[:2]]
         beyond = -xp.inf if reverse else self.same_law(ends)
         lower, upper = (xp.where(positive, value, beyond) for value in found)
-        lower, upper = padded(xp.maximum(lower, self.same_law(ends))[0], xp.maximum(upper, self.same_law(ends))[1])
+        lower, upper = padded(
+            xp.maximum(lower, self.same_law(ends))[0], xp.maximum(upper, self.same_law(ends))[1]
+        )
         return lower, upper, self.steepness(high, reverse)
 
     def threshold(self, eps):
         inside, base_eps = self._base_eps(eps)
-        return xp.where(inside, self.base.threshold(base_eps), self.null.ppf_exp(xp.full_like(eps, -xp.inf)))
+        return xp.where(
+            inside, self.base.threshold(base_eps), self.null.ppf_exp(xp.full_like(eps, -xp.inf))
+        )
 
     def touch(self, eps, reverse):
         """From the base's touch, with tails blended: no threshold needed."""
@@ -216,7 +235,9 @@ class Subsampled(Pair):
             value = xp.log(left) + self.base.log_delta(base_eps, True)
             return xp.where(positive, value, xp.where(xp.isnan(eps), xp.nan, -xp.inf))
         inside, base_eps = self._base_eps(eps)
-        return xp.where(inside, xp.log(self.rate) + self.base.log_delta(base_eps, False), self.same_law(eps))
+        return xp.where(
+            inside, xp.log(self.rate) + self.base.log_delta(base_eps, False), self.same_law(eps)
+        )
 
     def solve_epsilon(self, log_delta, reverse):
         if not reverse:

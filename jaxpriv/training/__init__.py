@@ -1,4 +1,6 @@
-"""DP-SGD: in pieces that stand alone (clipped gradients, noise, Poisson samples), and whole (`DPTrainer`)."""
+"""DP-SGD: in pieces that stand alone (clipped gradients, noise, Poisson samples),
+and whole (`DPTrainer`).
+"""
 
 from jaxpriv.training.clipping import ClippedSum, clipped_sum
 from jaxpriv.training.ledger import Ledger, spent
@@ -7,5 +9,6 @@ from jaxpriv.training.plan import Plan, Privacy, make_plan
 from jaxpriv.training.sampling import Batch, capacity, poisson_sample
 from jaxpriv.training.trainer import DPTrainer, Trained
 
-__all__ = ["Batch", "ClippedSum", "DPTrainer", "Ledger", "NoiseState", "Plan", "Privacy", "Trained", "add_noise", "capacity",
-           "clipped_sum", "make_plan", "poisson_sample", "private_mean", "spent"]
+__all__ = ["Batch", "ClippedSum", "DPTrainer", "Ledger", "NoiseState", "Plan", "Privacy", "Trained",
+           "add_noise", "capacity", "clipped_sum", "make_plan", "poisson_sample", "private_mean",
+           "spent"]

@@ -1,4 +1,6 @@
-"""Sums of clipped per-example gradients: the query of DP-SGD, whose L2 sensitivity is the clipping norm."""
+"""Sums of clipped per-example gradients: the query of DP-SGD,
+whose L2 sensitivity is the clipping norm.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -9,15 +11,18 @@ import jax.numpy as jnp
 from jaxpriv._checks import SCALE, check_floating, check_key, check_number, is_traced
 from jaxpriv.attacks.gradients import l2_norm
 
-MARGIN = 1e-5  # gradients end this share inside the clipping norm: more than a float32 norm of 1e9 entries is off by
+# gradients end this share inside the clipping norm:
+# more than a float32 norm of 1e9 entries is off by
+MARGIN = 1e-5
 
 
 class ClippedSum(NamedTuple):
-    """What `clipped_sum` returns. Only `total`, with noise, is a private release; the rest is for those who hold the data.
+    """What `clipped_sum` returns. Only `total`, with noise, is a private release; the rest is for
+    those who hold the data.
 
     total: pytree like the parameters, in float32 at least: the sum of clipped gradients.
-    norms: `Float[Array, "batch"]`, before clipping; 0 for padding, inf where a gradient is not finite.
-    losses: `Float[Array, "batch"]`; 0 for padding.
+    norms: `Float[Array, "batch"]`, before clipping; 0 for padding, inf where a gradient is not
+    finite. losses: `Float[Array, "batch"]`; 0 for padding.
     non_finite: `Int[Array, ""]`, how many gradients were not finite and counted as zero.
     """
 
@@ -27,7 +32,9 @@ class ClippedSum(NamedTuple):
     non_finite: jax.Array
 
 
-def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False):
+def clipped_sum(
+    loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False
+):
     """The sum over examples of g min(1, clip_norm/|g|), g the gradient of the loss at one example.
 
     Args:
@@ -36,21 +43,26 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
         examples: a pytree of arrays with one leading axis, the batch.
         key: a JAX key, of which every example gets its own; None is handed on as None.
         clip_norm: in [1e-15, 1e15].
-        mask: `Bool[Array, "batch"]`, False for padding, which counts nothing; all True unless given.
-        microbatch: examples at once, a divisor of the batch; all of them unless given. No more gradients are in memory.
-        per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2, instead of all together.
+        mask: `Bool[Array, "batch"]`, False for padding, which counts nothing;
+            all True unless given.
+        microbatch: examples at once, a divisor of the batch; all of them unless given. No more
+            gradients are in memory.
+        per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2,
+            instead of all together.
 
     Returns: a `ClippedSum`.
-    Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in L2 norm, up to the rounding
-        of the sum; gradients that are not finite (in float32: with an entry or a length of 2^127 or more) count as zero.
-    Raises: ValueError for clip_norm outside its range, other parameters, examples without a common axis, a microbatch that does
-        not divide it, and old-style keys.
+    Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in
+        L2 norm, up to the rounding of the sum; gradients that are not finite (in float32: with an
+        entry or a length of 2^127 or more) count as zero.
+    Raises: ValueError for clip_norm outside its range, other parameters, examples without a common
+        axis, a microbatch that does not divide it, and old-style keys.
     Source: Abadi et al. 2016, Algorithm 1.
 
         >>> import jax.numpy as jnp
         >>> def loss(w, x, key):
         ...     return w @ x
-        >>> found = clipped_sum(loss, jnp.zeros(2), jnp.array([[3.0, 4.0], [0.1, 0.0], [jnp.nan, 1.0]]), clip_norm=1.0)
+        >>> found = clipped_sum(loss, jnp.zeros(2),
+        ...                     jnp.array([[3.0, 4.0], [0.1, 0.0], [jnp.nan, 1.0]]), clip_norm=1.0)
         >>> print(f"{found.total[0]:.3f} {found.total[1]:.3f}", int(found.non_finite))
         0.700 0.800 1
     """
@@ -61,7 +73,9 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     check_floating("parameters", parameters)
     sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(examples)}
     if len(sizes) != 1 or sizes == {()}:
-        raise ValueError(f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis")
+        raise ValueError(
+            f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis"
+        )
     ((size,),) = sizes
     microbatch = size if microbatch is None else microbatch
     if microbatch < 1 or size % microbatch:
@@ -70,9 +84,12 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
     keys = None if key is None else jax.random.split(key, size)
 
     def some(examples, present, keys):
-        values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(parameters, examples, keys)
+        values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
+            parameters, examples, keys
+        )
         total, norms = _clipped(gradients, present, clip_norm, per_layer)
-        return ClippedSum(total, jnp.where(present, norms, 0.0), jnp.where(present, values.astype(norms.dtype), 0.0),
+        return ClippedSum(total, jnp.where(present, norms, 0.0),
+                          jnp.where(present, values.astype(norms.dtype), 0.0),
                           jnp.sum(present & ~jnp.isfinite(norms)))
 
     if microbatch == size:  # outside a loop XLA compiles some convolutions to faster code
@@ -83,10 +100,14 @@ def clipped_sum(loss, parameters, examples, key=None, *, clip_norm, mask=None, m
         return jax.tree.map(jnp.add, total, found.total), found._replace(total=None)
 
     zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(leaf)), parameters)
-    rows = jax.tree.map(lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
-                        (examples, mask, keys))
+    rows = jax.tree.map(
+        lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
+        (examples, mask, keys),
+    )
     total, found = jax.lax.scan(add, zero, rows)
-    return ClippedSum(total, found.norms.reshape(size), found.losses.reshape(size), jnp.sum(found.non_finite))
+    return ClippedSum(
+        total, found.norms.reshape(size), found.losses.reshape(size), jnp.sum(found.non_finite)
+    )
 
 
 def _wide(leaf):
@@ -95,18 +116,26 @@ def _wide(leaf):
 
 
 def _clipped(gradients, present, clip_norm, per_layer):
-    """(the sum of the gradients scaled into the norm, their norms; inf where one is not finite), in float32 at least."""
+    """(the sum of the gradients scaled into the norm, their norms;
+    inf where one is not finite), in float32 at least.
+    """
     leaves, structure = jax.tree.flatten(gradients)
     # one row per example: norm and sum then read the same array, and it is the only one of its size
     flat = [_finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
-    lengths = jnp.stack([jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1)
+    lengths = jnp.stack(
+        [jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1
+    )
     norms = l2_norm(lengths)
     norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
     bound = (1 - MARGIN) * clip_norm
     counts = present & jnp.isfinite(norms)
 
     def scales(length, limit):
-        return jnp.where(counts, jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0), 0.0)
+        return jnp.where(
+            counts,
+            jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0),
+            0.0,
+        )
 
     if per_layer:
         each = [scales(length, bound / math.sqrt(len(flat))) for length in lengths.T]
@@ -124,5 +153,7 @@ def _top(array):
 
 
 def _finite(array):
-    """NaN and infinities become `_top`: their gradient's length shows them, and 0 times it is 0, not NaN."""
+    """NaN and infinities become `_top`: their gradient's length shows them,
+    and 0 times it is 0, not NaN.
+    """
     return jnp.where(jnp.abs(array) < _top(array), array, _top(array))

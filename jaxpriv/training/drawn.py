@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from jaxpriv import random
-from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.training.profile import CertifiedProfile
 
 
 def noise_delta(epsilon, entries, kinds):
@@ -57,7 +57,9 @@ class DrawnProfile(CertifiedProfile):
         """(lower, upper) of log delta at epsilon >= 0."""
         low, high = super().log_delta(epsilon)
         added = self._added(epsilon)
-        return low, min(float(np.logaddexp(high, math.log(added))) + 1e-15, 0.0) if added > 0 else high
+        if added > 0:
+            high = min(float(np.logaddexp(high, math.log(added))) + 1e-15, 0.0)
+        return low, high
 
     def known(self):
         """[(epsilon, upper bound of delta)] of all evaluations so far, in order of epsilon."""

@@ -1,4 +1,6 @@
-"""The random keys of a run: one each for noise, sampling and the model, from the operating system unless a seed is asked for."""
+"""The random keys of a run: one each for noise, sampling and the model, from the operating system
+unless a seed is asked for.
+"""
 
 import hashlib
 import hmac
@@ -15,10 +17,11 @@ _NAMES = ("noise", "sampling", "model")
 
 
 class Keys(NamedTuple):
-    """Three JAX keys that share nothing, and bytes for fingerprints; step i of each use has `fold_in(key, i)`.
+    """Three JAX keys that share nothing, and bytes for fingerprints;
+    step i of each use has `fold_in(key, i)`.
 
-    Whoever knows `noise` can take the noise off every release: keys are as secret as the data, and gone when the run is done.
-    `private` is False for those of a seed, which others can guess.
+    Whoever knows `noise` can take the noise off every release: keys are as secret as the data, and
+    gone when the run is done. `private` is False for those of a seed, which others can guess.
     """
 
     noise: Any
@@ -28,7 +31,9 @@ class Keys(NamedTuple):
     private: bool
 
     def fingerprint(self, data):
-        """A keyed hash (HMAC-SHA256) of arrays, their shapes and types: it tells nobody else anything about them."""
+        """A keyed hash (HMAC-SHA256) of arrays, their shapes and types:
+        it tells nobody else anything about them.
+        """
         digest = hmac.new(self.secret, digestmod=hashlib.sha256)
         for path, leaf in jax.tree.leaves_with_path(data):
             if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key):
@@ -40,7 +45,8 @@ class Keys(NamedTuple):
 
 
 def fresh_keys(seed=None):
-    """Keys from 64 bits of the operating system's entropy each; from `seed` if one is given, which is not private.
+    """Keys from 64 bits of the operating system's entropy each;
+    from `seed` if one is given, which is not private.
 
     >>> fresh_keys().private, fresh_keys(seed=0).private
     (True, False)
@@ -49,7 +55,9 @@ def fresh_keys(seed=None):
         return _keys([os.urandom(8) for _ in _NAMES], os.urandom(32), True)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed = {seed!r} is outside its range 0, 1, 2, ...")
-    material = [hashlib.sha256(f"jaxpriv {name} {seed}".encode()).digest() for name in (*_NAMES, "secret")]
+    material = [
+        hashlib.sha256(f"jaxpriv {name} {seed}".encode()).digest() for name in (*_NAMES, "secret")
+    ]
     return _keys([part[:8] for part in material[:-1]], material[-1], False)
 
 
@@ -64,8 +72,13 @@ def key_of(data):
 
 
 def write_keys(path, keys):
-    """Keep keys for a resumption, readable by their owner alone; on the disk before this returns."""
-    parts = {name: np.asarray(jax.random.key_data(getattr(keys, name)), "<u4").tobytes().hex() for name in _NAMES}
+    """Keep keys for a resumption, readable by their owner alone;
+    on the disk before this returns.
+    """
+    parts = {
+        name: np.asarray(jax.random.key_data(getattr(keys, name)), "<u4").tobytes().hex()
+        for name in _NAMES
+    }
     content = json.dumps({**parts, "secret": keys.secret.hex(), "private": keys.private})
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(content)
@@ -74,11 +87,16 @@ def write_keys(path, keys):
 
 
 def read_keys(path):
-    """The keys that `write_keys` kept. Raises: ValueError where they are gone, as after a run that is done, or broken."""
+    """The keys that `write_keys` kept. Raises: ValueError where they are gone,
+    as after a run that is done, or broken.
+    """
     try:
         content = json.loads(Path(path).read_text())
-        return _keys([bytes.fromhex(content[name]) for name in _NAMES], bytes.fromhex(content["secret"]), content["private"])
+        return _keys([bytes.fromhex(content[name]) for name in _NAMES],
+                     bytes.fromhex(content["secret"]), content["private"])
     except FileNotFoundError:
         raise ValueError(f"{path} is gone: without its keys a run can't go on") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is broken ({error}): without its keys a run can't go on") from None
+        raise ValueError(
+            f"{path} is broken ({error}): without its keys a run can't go on"
+        ) from None

@@ -1,9 +1,11 @@
-"""What a run has spent, on the disk before the spending: a crash at any point leaves a ledger that counts enough.
+"""What a run has spent, on the disk before the spending:
+a crash at any point leaves a ledger that counts enough.
 
-A file of JSON lines, each with a hash of itself and of the line before. The first line is the run's header; "note" lines add
-what is known later; "reserve" lines say up to which step noise may have been released. A line counts as soon as it is synced,
-and only then are its steps run. A run that goes on after a crash repeats steps with the same keys by the same program, and so
-releases nothing new: they count once.
+A file of JSON lines, each with a hash of itself and of the line before. The first line is the run's
+header; "note" lines add what is known later; "reserve" lines say up to which step noise may have
+been released. A line counts as soon as it is synced, and only then are its steps run. A run that
+goes on after a crash repeats steps with the same keys by the same program, and so releases nothing
+new: they count once.
 """
 
 import contextlib
@@ -31,7 +33,9 @@ class Ledger:
 
     @classmethod
     def create(cls, path, header):
-        """A new ledger; its header is on the disk before this returns. Raises: FileExistsError where there is one."""
+        """A new ledger; its header is on the disk before this returns.
+        Raises: FileExistsError where there is one.
+        """
         path = Path(path)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         ledger = cls(path, descriptor, header, 0, "", 0)
@@ -52,7 +56,8 @@ class Ledger:
 
     @classmethod
     def open(cls, path):
-        """The ledger of a run that goes on; a line that was cut off while it was written is removed, for it never counted.
+        """The ledger of a run that goes on; a line that was cut off while it was written is
+        removed, for it never counted.
 
         Raises: ValueError where it is missing, broken, or in use.
         """
@@ -74,14 +79,18 @@ class Ledger:
         return ledger
 
     def reserve(self, until):
-        """Count the steps before `until` as spent; on the disk before this returns, else OSError and nothing is counted."""
+        """Count the steps before `until` as spent; on the disk before this returns,
+        else OSError and nothing is counted.
+        """
         check_whole("until", until, 0)
         if until > self.reserved:
             self._append({"reserve": int(until)})
             self.reserved = int(until)
 
     def noted(self, name, value):
-        """The value that was first noted under this name, which is `value` if there was none; on the disk before this returns."""
+        """The value that was first noted under this name, which is `value` if there was none; on
+        the disk before this returns.
+        """
         if name not in self._notes:
             self._append({"note": name, "value": value})
             self._notes[name] = value
@@ -140,7 +149,9 @@ def _read(path):
             if "note" in entry:
                 notes[entry["note"]] = entry["value"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{path}, line {number}, is broken or was changed: what was spent is not known") from None
+            raise ValueError(
+                f"{path}, line {number}, is broken or was changed: what was spent is not known"
+            ) from None
     if header is None:
         raise ValueError(f"{path} has no header: nothing was spent, start anew in another folder")
     return header, reserved, notes, check, len(whole)

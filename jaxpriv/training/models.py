@@ -19,7 +19,9 @@ class Linear(nnx.Module):
 
 
 class Mlp(nnx.Module):
-    """Two hidden layers of `width` with tanh, which training with noise likes better than relu (Papernot et al. 2021)."""
+    """Two hidden layers of `width` with tanh, which training with noise likes better than relu
+    (Papernot et al. 2021).
+    """
 
     def __init__(self, shape, classes, width, rngs):
         self.first = nnx.Linear(math.prod(shape), width, rngs=rngs)
@@ -33,7 +35,9 @@ class Mlp(nnx.Module):
 
 
 class Cnn(nnx.Module):
-    """Two convolutions of `width` and 2 `width` channels with tanh and average pooling, then a linear map."""
+    """Two convolutions of `width` and 2 `width` channels with tanh and average pooling,
+    then a linear map.
+    """
 
     def __init__(self, shape, classes, width, rngs):
         if len(shape) != 3:

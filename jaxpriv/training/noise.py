@@ -8,30 +8,42 @@ import numpy as np
 import optax
 
 from jaxpriv import random
-from jaxpriv._checks import NONNEGATIVE, POSITIVE, SCALE, check_floating, check_key, check_number, is_traced
+from jaxpriv._checks import (
+    NONNEGATIVE,
+    POSITIVE,
+    SCALE,
+    check_floating,
+    check_key,
+    check_number,
+    is_traced,
+)
 
 
 def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
     """The release of DP-SGD: (total + clip_norm noise_multiplier N(0, I))/expected_batch_size.
 
-    The divisor does not depend on the data: the number of records in a Poisson sample would itself have to be protected.
+    The divisor does not depend on the data: the number of records in a Poisson sample would itself
+    have to be protected.
 
     Args:
         key: a JAX key, used once and for nothing else.
         total: a pytree, from `clipped_sum`. clip_norm: in [1e-15, 1e15], the one of that sum.
-        noise_multiplier: 0, or in [1e-15, 1e15]. expected_batch_size: in (0, inf): sampling rate times number of records.
+        noise_multiplier: 0, or in [1e-15, 1e15]. expected_batch_size: in (0, inf): sampling rate
+            times number of records.
 
     Returns: a pytree like `total`.
-    Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for a
-        batch sampled so; up to the tail and the rounding of `jaxpriv.random.normal`.
-    Raises: ValueError for values outside their range and for old-style keys. Source: Abadi et al. 2016, Algorithm 1.
+    Guarantee: one step of `jaxpriv.worst_case.subsampled_gaussian` with this noise multiplier, for
+        a batch sampled so; up to the tail and the rounding of `jaxpriv.random.normal`.
+    Raises: ValueError for values outside their range and for old-style keys. Source: Abadi et al.
+        2016, Algorithm 1.
 
         >>> import jax, jax.numpy as jnp
         >>> settings = {"clip_norm": 2.0, "noise_multiplier": 0.0, "expected_batch_size": 4}
         >>> print(private_mean(jax.random.key(0), jnp.array([2.0, 4.0]), **settings))
         [0.5 1. ]
     """
-    for name, value, domain in (("clip_norm", clip_norm, SCALE), ("noise_multiplier", noise_multiplier, NONNEGATIVE),
+    for name, value, domain in (("clip_norm", clip_norm, SCALE),
+                                ("noise_multiplier", noise_multiplier, NONNEGATIVE),
                                 ("expected_batch_size", expected_batch_size, POSITIVE)):
         if not is_traced(value):
             check_number(name, value, domain)
@@ -45,7 +57,8 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
 def _with_noise(key, tree, std):
     """Independent normal entries, from a key of its own for every leaf, in float32 at least.
 
-    In bfloat16 a normal number has 128 values, none beyond three standard deviations; rounding the sum tells nothing more.
+    In bfloat16 a normal number has 128 values, none beyond three standard deviations;
+    rounding the sum tells nothing more.
     """
     check_floating("", tree)
     leaves, structure = jax.tree.flatten(tree)
@@ -67,13 +80,16 @@ class NoiseState(NamedTuple):
 
 
 def add_noise(key, std):
-    """An optax transformation that adds N(0, std^2) to every entry of every update, fresh in each step.
+    """An optax transformation that adds N(0, std^2) to every entry of every update,
+    fresh in each step.
 
-    Chained before an optimiser it makes any optax training loop private: give it sums of clipped gradients over the expected
-    batch size, with std = clip_norm noise_multiplier/expected batch size.
+    Chained before an optimiser it makes any optax training loop private: give it sums of clipped
+    gradients over the expected batch size, with std = clip_norm
+    noise_multiplier/expected batch size.
 
     Args:
-        key: a JAX key, used for nothing else: each optimiser, and each `init`, needs one of its own, or noise repeats.
+        key: a JAX key, used for nothing else: each optimiser, and each `init`,
+            needs one of its own, or noise repeats.
         std: in [0, inf), or a schedule: (step) -> std.
 
     Returns: an `optax.GradientTransformation`; the noise of step i comes from `fold_in(key, i)`.

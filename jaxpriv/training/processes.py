@@ -1,4 +1,6 @@
-"""What several processes that train together have to agree on; with one process there is nothing to do."""
+"""What several processes that train together have to agree on;
+with one process there is nothing to do.
+"""
 
 import jax
 import numpy as np
@@ -12,7 +14,9 @@ def same_everywhere(keys):
         return keys
     from jax.experimental import multihost_utils
 
-    data = multihost_utils.broadcast_one_to_all([np.asarray(jax.random.key_data(key)) for key in keys[:3]])
+    data = multihost_utils.broadcast_one_to_all(
+        [np.asarray(jax.random.key_data(key)) for key in keys[:3]]
+    )
     noise, sampling, model = map(key_of, data)
     return Keys(noise, sampling, model, keys.secret, keys.private)
 

@@ -11,14 +11,16 @@ _WIDE = 72
 class Progress:
     """A bar on standard error while the context is open, if it is a terminal and `shown`.
 
-    80 columns are enough for it; on fewer it is left out, with the time that remains, and what is told goes on below.
+    80 columns are enough for it; on fewer it is left out, with the time that remains,
+    and what is told goes on below.
     """
 
     def __init__(self, steps, shown):
         console = Console(stderr=True)
         self._shown = bool(shown and console.is_terminal)
         wide, self._ascii = console.width >= _WIDE, console.options.ascii_only
-        told = TextColumn("{task.fields[told]}", table_column=Column(overflow="fold"))  # whole, on as many lines as it takes
+        # whole, on as many lines as it takes
+        told = TextColumn("{task.fields[told]}", table_column=Column(overflow="fold"))
         columns: tuple = (TextColumn("{task.description}"), MofNCompleteColumn(), told)
         if wide:
             columns = (columns[0], BarColumn(bar_width=12), *columns[1:], TimeRemainingColumn())

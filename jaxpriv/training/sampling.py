@@ -1,4 +1,6 @@
-"""Poisson sampling into batches of a fixed physical size: every record takes part by its own coin, in every step anew."""
+"""Poisson sampling into batches of a fixed physical size:
+every record takes part by its own coin, in every step anew.
+"""
 
 from typing import NamedTuple
 
@@ -15,8 +17,9 @@ _UNITS = 2.0**32
 class Batch(NamedTuple):
     """A sample padded to a fixed size.
 
-    indices: `Int[Array, "capacity"]`, of the records, 0 for padding. mask: `Bool[Array, "capacity"]`, False for padding.
-    overflow: `Bool[Array, ""]`: more records were drawn than fit. Then nothing may be released: to leave some out would not be
+    indices: `Int[Array, "capacity"]`, of the records, 0 for padding.
+    mask: `Bool[Array, "capacity"]`, False for padding. overflow: `Bool[Array, ""]`: more records
+    were drawn than fit. Then nothing may be released: to leave some out would not be
         Poisson sampling.
     """
 
@@ -26,10 +29,12 @@ class Batch(NamedTuple):
 
 
 def capacity(size, rate, steps=1, failure=1e-12):
-    """The smallest physical batch that holds every one of `steps` Poisson samples but with probability `failure`.
+    """The smallest physical batch that holds every one of `steps` Poisson samples but with
+    probability `failure`.
 
     Args:
-        size: number of records, at least 1. rate: in (0, 1]. steps: at least 1. failure: in (0, 1), of all steps together.
+        size: number of records, at least 1. rate: in (0, 1]. steps: at least 1.
+            failure: in (0, 1), of all steps together.
 
     Returns: an int in [1, size]. Raises: ValueError for values outside their range.
     Guarantee: P(some sample is larger) <= failure, by the exact binomial tail and the union bound.
@@ -49,7 +54,8 @@ def capacity(size, rate, steps=1, failure=1e-12):
         while high - low > 1:
             middle = (low + high) // 2
             # P(Binomial(n, q) > m) = P(Beta(m + 1, n - m) <= q)
-            low, high = (low, middle) if float(beta_cdf(rate, middle + 1, size - middle)) <= failure / steps else (middle, high)
+            enough = float(beta_cdf(rate, middle + 1, size - middle)) <= failure / steps
+            low, high = (low, middle) if enough else (middle, high)
     return high
 
 
@@ -57,11 +63,13 @@ def poisson_sample(key, size, rate, capacity):
     """One Poisson sample of the records 0 ... size-1.
 
     Args:
-        key: a JAX key, used once, and never for noise. size: number of records. rate: in [0, 1], may be traced.
+        key: a JAX key, used once, and never for noise. size: number of records.
+            rate: in [0, 1], may be traced.
         capacity: of the batch, from `capacity`.
 
-    Returns: a `Batch`. Every record takes part with probability floor(2^32 rate)/2^32, never above the rate that is accounted
-        (uniform float32 numbers would be off by 2^-23, a thousandth of a rate of 1e-4).
+    Returns: a `Batch`. Every record takes part with probability floor(2^32 rate)/2^32, never above
+        the rate that is accounted (uniform float32 numbers would be off by 2^-23,
+        a thousandth of a rate of 1e-4).
     Raises: ValueError for a rate outside its range and for old-style keys.
 
         >>> import jax
@@ -75,7 +83,9 @@ def poisson_sample(key, size, rate, capacity):
         check_number("rate", rate, UNIT)
     units = jnp.floor(rate * _UNITS) if traced else np.floor(np.float64(rate) * _UNITS)
     bits = jax.random.bits(key, (size,), jnp.uint32)
-    chosen = (units >= _UNITS) | (bits < (jnp if traced else np).where(units < _UNITS, units, 0.0).astype(np.uint32))
+    chosen = (units >= _UNITS) | (
+        bits < (jnp if traced else np).where(units < _UNITS, units, 0.0).astype(np.uint32)
+    )
     (indices,) = jnp.nonzero(chosen, size=capacity, fill_value=0)
     count = jnp.sum(chosen)
     return Batch(indices, jnp.arange(capacity) < count, count > capacity)

@@ -1,4 +1,6 @@
-"""DP-SGD for Flax models from a privacy target to trained parameters, with a ledger that cannot under-count."""
+"""DP-SGD for Flax models from a privacy target to trained parameters,
+with a ledger that cannot under-count.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -23,9 +25,10 @@ from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, 
 class Trained:
     """What `DPTrainer.fit` returns.
 
-    model: the trained model, of the kind that was given. privacy: the target. plan: what was planned; `steps` of it were run,
-    `spent` of it count. epsilon: of the worst case at plan.delta after `spent` steps, certified. history: evaluations, with steps
-    and epsilon. private: False where noise came from a seed. canary_members: which candidates were in the data, with
+    model: the trained model, of the kind that was given. privacy: the target. plan: what was
+    planned; `steps` of it were run, `spent` of it count. epsilon: of the worst case at plan.delta
+    after `spent` steps, certified. history: evaluations, with steps and epsilon. private: False
+    where noise came from a seed. canary_members: which candidates were in the data, with
     canary_scores (of Dirac canaries) for `auditing.one_run`.
     releases: `Float[numpy.ndarray, "steps dim"]`, where they were recorded; else None.
     """
@@ -61,18 +64,22 @@ class _Told(NamedTuple):
 
 
 class DPTrainer:
-    """Differentially private training of a Flax NNX module, of Linen parameters, or of any pytree of parameters.
+    """Differentially private training of a Flax NNX module, of Linen parameters,
+    or of any pytree of parameters.
 
     Args:
-        loss: (model, example, key) -> scalar, for one example without a batch axis; the model is of the kind given. The key is
-            for dropout and the like: `model(x, rngs=nnx.Rngs(key))`.
-        model: an NNX module, or the parameters of a Linen module or plain function. What is not an `nnx.Param` stays as it is;
-            layers that mix examples (batch normalisation) have no per-example gradients and are refused.
+        loss: (model, example, key) -> scalar, for one example without a batch axis; the model is of
+            the kind given. The key is for dropout and the like: `model(x, rngs=nnx.Rngs(key))`.
+        model: an NNX module, or the parameters of a Linen module or plain function. What is not an
+            `nnx.Param` stays as it is; layers that mix examples (batch normalisation) have no
+            per-example gradients and are refused.
         optimizer: an optax optimiser.
         privacy: a `Privacy`: the target and whom it is meant for.
-        batch_size: expected number of records in a batch. epochs or steps: how long. noise_multiplier: see `make_plan`: one of
-            the three may be left out and is solved for; usually the noise.
-        clip_norm: in [1e-15, 1e15]. per_layer: clip every array of the parameters on its own, as `clipped_sum`.
+        batch_size: expected number of records in a batch. epochs or steps: how long.
+            noise_multiplier: see `make_plan`: one of the three may be left out and is solved for;
+            usually the noise.
+        clip_norm: in [1e-15, 1e15]. per_layer: clip every array of the parameters on its
+            own, as `clipped_sum`.
         schedule: factors of the noise multiplier, as `make_plan`.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
         mesh: of devices, over all of which batches are split; all devices unless given.
@@ -85,22 +92,28 @@ class DPTrainer:
         >>> data = {"x": x, "y": (x[:, 0] > 0).astype(np.float32)}
         >>> def loss(w, example, key):
         ...     return optax.sigmoid_binary_cross_entropy(w @ example["x"], example["y"])
-        >>> trainer = DPTrainer(loss, jnp.zeros(5), optax.sgd(1.0), Privacy(mu=1.0, threat_model="membership"), batch_size=100,
+        >>> trainer = DPTrainer(loss, jnp.zeros(5), optax.sgd(1.0),
+        ...                     Privacy(mu=1.0, threat_model="membership"), batch_size=100,
         ...                     epochs=1)
         >>> trained = trainer.fit(data, seed=0)
-        >>> trained.steps, trained.private, bool(np.mean((x @ trained.model > 0) == data["y"]) > 0.8)
+        >>> right = np.mean((x @ trained.model > 0) == data["y"])
+        >>> trained.steps, trained.private, bool(right > 0.8)
         (10, False, True)
     """
 
-    def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None, noise_multiplier=None,
-                 clip_norm=1.0, per_layer=False, schedule=None, microbatch=None, mesh=None):
+    def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
+                 noise_multiplier=None, clip_norm=1.0, per_layer=False, schedule=None,
+                 microbatch=None, mesh=None):
         check_number("clip_norm", clip_norm, SCALE)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
         if epochs is not None and steps is not None:
             raise ValueError("give epochs or steps, not both")
         if epochs is not None and (batch_size is None or not epochs > 0):
-            raise ValueError(f"epochs = {epochs} with batch_size = {batch_size}; accepted: (0, inf), with a batch size")
+            raise ValueError(
+                f"epochs = {epochs} with batch_size = {batch_size}; "
+                "accepted: (0, inf), with a batch size"
+            )
         if microbatch is not None:
             check_whole("microbatch", microbatch)
         self.parameters, self._merged = taken_apart(model)
@@ -110,74 +123,99 @@ class DPTrainer:
         if not self.dim:
             raise ValueError("model has no parameters")
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
-        self._settings = {"batch_size": batch_size, "steps": steps, "noise_multiplier": noise_multiplier, "schedule": schedule}
-        self._epochs, self.clip_norm, self._per_layer, self._microbatch = epochs, float(clip_norm), per_layer, microbatch
+        self._settings = {"batch_size": batch_size, "steps": steps,
+                          "noise_multiplier": noise_multiplier, "schedule": schedule}
+        self._epochs, self.clip_norm = epochs, float(clip_norm)
+        self._per_layer, self._microbatch = per_layer, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
 
     def plan(self, dataset_size):
-        """The `Plan` for so many records: what `fit` would spend. Raises: ValueError for targets out of reach."""
+        """The `Plan` for so many records: what `fit` would spend.
+        Raises: ValueError for targets out of reach.
+        """
         settings = dict(self._settings)
         if self._epochs is not None:
             settings["steps"] = steps_of(dataset_size, settings["batch_size"], self._epochs)
         return make_plan(self.privacy, dataset_size, self.dim, **settings)
 
-    def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None, evaluate_every=None,
-            checkpoint_every=None, canaries=0, record_releases=False, diagnostics=False, progress=False, settings=None,
-            then=None):
+    def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None,
+            evaluate_every=None, checkpoint_every=None, canaries=0, record_releases=False,
+            diagnostics=False, progress=False, settings=None, then=None):
         """Train.
 
         Args:
             data: a pytree of arrays with one leading axis, the records.
-            seed: for runs that have to repeat: not private. Without one keys come from the operating system.
-            folder: where ledger, keys, checkpoints and metrics are kept; nothing is kept unless given.
+            seed: for runs that have to repeat: not private.
+                Without one keys come from the operating system.
+            folder: where ledger, keys, checkpoints and metrics are kept;
+                nothing is kept unless given.
             resume: go on with the run in `folder`: bit by bit the same as if it had not stopped.
-            plan: from `self.plan` for as many records (all candidates among `canaries` counted), where it was made before.
-            evaluate: (model) -> {name: number}, on records that need no protection; every `evaluate_every` steps (a tenth of all
-                unless given), when epsilon so far is evaluated too, and at the end. A true "stop" ends the training early.
-            checkpoint_every: steps between checkpoints, which are also counted at a time; a tenth of all unless given.
-            canaries: candidates of which a coin each puts about half into the data, to audit the run: a number of Dirac canaries,
-                records whose gradient is one entry of length clip_norm; or records like those of `data`, from `attacks.canaries`.
+            plan: from `self.plan` for as many records (all candidates among `canaries` counted),
+                where it was made before.
+            evaluate: (model) -> {name: number}, on records that need no protection; every
+                `evaluate_every` steps (a tenth of all unless given), when epsilon so far is
+                evaluated too, and at the end. A true "stop" ends the training early.
+            checkpoint_every: steps between checkpoints, which are also counted at a time;
+                a tenth of all unless given.
+            canaries: candidates of which a coin each puts about half into the data, to audit the
+                run: a number of Dirac canaries, records whose gradient is one entry of length
+                clip_norm; or records like those of `data`, from `attacks.canaries`.
             record_releases: keep every noisy release (steps x dim numbers), for white-box attacks.
-            diagnostics: write loss, clipped share and non-finite gradients of every batch to diagnostics.jsonl: not private.
+            diagnostics: write loss, clipped share and non-finite gradients of every batch to
+                diagnostics.jsonl: not private.
             progress: show a bar on a terminal.
             settings: anything JSON holds; a resumed run with others is refused.
-            then: (`Trained`) -> None, called by the first process before the run's keys are deleted: until it returns, the run
-                can be resumed.
+            then: (`Trained`) -> None, called by the first process before the run's keys are
+                deleted: until it returns, the run can be resumed.
 
         Returns: a `Trained`.
-        Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step that may have been released;
-            up to the quality of the generator (Threefry, 64 bits of key) and to the rounding of
-            normal numbers and sums. What drawn numbers lack of the normal law's tail is counted.
-        Raises: ValueError for bad data (empty, NaN, lengths that differ), for a plan of another training, and where a resumed
-            run has other settings, data, weights to start from, or another program; OverflowError where a Poisson sample is
-            larger than the batch (probability below 1e-12), before its release; OSError where the ledger can't be written,
-            before its steps.
+        Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step
+            that may have been released; up to the quality of the generator (Threefry, 64 bits of
+            key) and to the rounding of normal numbers and sums. What drawn numbers lack of the
+            normal law's tail is counted.
+        Raises: ValueError for bad data (empty, NaN, lengths that differ), for a plan of another
+            training, and where a resumed run has other settings, data, weights to start from, or
+            another program; OverflowError where a Poisson sample is larger than the batch
+            (probability below 1e-12), before its release; OSError where the ledger can't be
+            written, before its steps.
         """
         dirac = isinstance(canaries, (int, np.integer))
         records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
         everyone = records + (0 if dirac else candidates)
         plan = self.plan(everyone) if plan is None else plan
         if (plan.dataset_size, plan.dim) != (everyone, self.dim):
-            raise ValueError(f"plan is for {plan.dataset_size} records and {plan.dim} parameters; here are {everyone} and "
-                             f"{self.dim}")
-        for name, value in (("evaluate_every", evaluate_every), ("checkpoint_every", checkpoint_every)):
+            raise ValueError(
+                f"plan is for {plan.dataset_size} records and {plan.dim} parameters; here are "
+                f"{everyone} and {self.dim}"
+            )
+        for name, value in (("evaluate_every", evaluate_every),
+                            ("checkpoint_every", checkpoint_every)):
             if value is not None:
                 check_whole(name, value)
         if dirac and not 0 <= candidates <= self.dim:
-            raise ValueError(f"canaries = {canaries} is outside its range [0, {self.dim} parameters]")
-        header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm, "target": str(self.privacy),
-                  "per_layer": self._per_layer, "canaries": candidates, "seed": seed,
-                  "record_releases": bool(record_releases), "settings": settings}
+            raise ValueError(
+                f"canaries = {canaries} is outside its range [0, {self.dim} parameters]"
+            )
+        header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm,
+                  "target": str(self.privacy), "per_layer": self._per_layer, "canaries": candidates,
+                  "seed": seed, "record_releases": bool(record_releases), "settings": settings}
         with contextlib.ExitStack() as stack:
             run = stack.enter_context(Run.resume(folder, header, [data, canaries]) if resume
                                       else Run.start(folder, header, [data, canaries], seed))
             coin, spread = jax.random.split(jax.random.fold_in(run.keys.model, plan.steps))
             members = np.asarray(jax.random.bits(coin, (candidates,), jnp.uint8) & 1, bool)
-            places = np.asarray(jax.random.permutation(spread, self.dim)[: candidates if dirac else 0])
+            places = np.asarray(
+                jax.random.permutation(spread, self.dim)[: candidates if dirac else 0]
+            )
             if not dirac:
-                data = jax.tree.map(lambda rows, more: np.concatenate([rows, np.asarray(more)[members]]), data, canaries)
+                data = jax.tree.map(
+                    lambda rows, more: np.concatenate([rows, np.asarray(more)[members]]),
+                    data,
+                    canaries,
+                )
             often = max(plan.steps // 10, 1)
-            told = _Told(evaluate, evaluate_every or often, checkpoint_every or often, record_releases, diagnostics)
+            told = _Told(evaluate, evaluate_every or often, checkpoint_every or often,
+                         record_releases, diagnostics)
             bar = stack.enter_context(Progress(plan.steps, progress))
             trained = self._trained(run, bar, data, plan, _Planted(members, places), told)
             bar.close()
@@ -190,8 +228,16 @@ class DPTrainer:
         records, places = _records(data), planted.places
         rows, at_once = physical_batch(plan, records, self.mesh, self._microbatch)
         draw = make_draw(plan, records, rows, planted.members[: len(places)])
-        step = make_step(lambda values, example, key: self._loss(self._merged(values), example, key), self.optimizer, plan,
-                         self.mesh, clip_norm=self.clip_norm, at_once=at_once, per_layer=self._per_layer, places=places)
+        step = make_step(
+            lambda values, example, key: self._loss(self._merged(values), example, key),
+            self.optimizer,
+            plan,
+            self.mesh,
+            clip_norm=self.clip_norm,
+            at_once=at_once,
+            per_layer=self._per_layer,
+            places=places,
+        )
         start = self._start(len(places))
         run.same_start(start)
         state = run.restored(self._everywhere(start))
@@ -201,14 +247,18 @@ class DPTrainer:
         end = at if run.history and run.history[-1].get("stop") else plan.steps
         drawn = draw(run.keys.sampling, at)
         while at < end:
-            now, drawn = drawn, draw(run.keys.sampling, at + 1)  # the next one while this one is fetched
+            # the next one while this one is fetched
+            now, drawn = drawn, draw(run.keys.sampling, at + 1)
             if now.overflow:
-                raise OverflowError(f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing of it was "
-                                    "released; start a new run (this has a probability below 1e-12)")
+                raise OverflowError(
+                    f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing "
+                    "of it was released; start a new run (this has a probability below 1e-12)"
+                )
             indices = np.asarray(now.indices)
             batch = jax.tree.map(lambda leaf, i=indices: placed(np.asarray(leaf)[i], split), data)
-            arguments = (state, run.keys.noise, run.keys.model, batch, placed(np.asarray(now.mask), split),
-                         np.asarray(now.canaries), np.bool_((at + 1) % told.evaluate_every == 0 or at + 1 == end))
+            arguments = (state, run.keys.noise, run.keys.model, batch,
+                         placed(np.asarray(now.mask), split), np.asarray(now.canaries),
+                         np.bool_((at + 1) % told.evaluate_every == 0 or at + 1 == end))
             if at == first:
                 lowered = step.lower(*arguments)
                 run.same_program(lowered.as_text())
@@ -220,11 +270,20 @@ class DPTrainer:
             state, release, seen = step(*arguments)
             at += 1
             if releases is not None:
-                releases[at - 1] = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(release)])
+                releases[at - 1] = np.concatenate(
+                    [np.ravel(leaf) for leaf in jax.tree.leaves(release)]
+                )
             if told.diagnostics:
-                run.log("diagnostics.jsonl", {"step": at, **{name: float(v) for name, v in seen._asdict().items()}})
+                run.log(
+                    "diagnostics.jsonl",
+                    {"step": at, **{name: float(v) for name, v in seen._asdict().items()}},
+                )
             if at % told.evaluate_every == 0 or at == end:
-                numbers = {} if told.evaluate is None else _numbers(told.evaluate(self._copy(state.parameters)))
+                numbers = (
+                    {}
+                    if told.evaluate is None
+                    else _numbers(told.evaluate(self._copy(state.parameters)))
+                )
                 run.history.append({"step": at, "epsilon": float(state.epsilon), **numbers})
                 bar.tell(at, run.history[-1]["epsilon"], numbers)
                 run.log("metrics.jsonl", run.history[-1])
@@ -233,14 +292,17 @@ class DPTrainer:
             if at % told.checkpoint_every == 0 or at == end:
                 run.save(at, state, releases)
         epsilon = plan.profile(steps=run.reserved).epsilon(plan.delta)[1]
-        return Trained(self._merged(state.parameters), self.privacy, plan, at, run.reserved, epsilon, run.history,
-                       run.keys.private, np.asarray(state.canaries)[: len(places)], planted.members,
+        return Trained(self._merged(state.parameters), self.privacy, plan, at, run.reserved,
+                       epsilon, run.history, run.keys.private,
+                       np.asarray(state.canaries)[: len(places)], planted.members,
                        None if releases is None else np.asarray(releases[:at]))
 
     def _start(self, canaries):
         """Copies: the first step may use up what it is given."""
         parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), self.parameters)
-        width = jax.dtypes.canonicalize_dtype(jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32))
+        width = jax.dtypes.canonicalize_dtype(
+            jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32)
+        )
         return State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
                      jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
 
@@ -250,16 +312,19 @@ class DPTrainer:
 
     def _everywhere(self, state):
         whole = NamedSharding(self.mesh, PartitionSpec())
-        return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole) if self.mesh.size > 1 else jax.device_put(leaf, whole),
-                            state)
+        if self.mesh.size > 1:
+            return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole), state)
+        return jax.tree.map(lambda leaf: jax.device_put(leaf, whole), state)
 
 
 def _refuse_batch_statistics(model):
     from flax import nnx
 
     if isinstance(model, nnx.Module) and jax.tree.leaves(nnx.state(model, nnx.BatchStat)):
-        raise ValueError("model has batch statistics, which mix examples: gradients of single examples do not exist; use group "
-                         "or layer normalisation")
+        raise ValueError(
+            "model has batch statistics, which mix examples: gradients of single examples do not "
+            "exist; use group or layer normalisation"
+        )
 
 
 def _records(data):
@@ -267,7 +332,9 @@ def _records(data):
     leaves = jax.tree.leaves_with_path(data)
     sizes = {np.shape(leaf)[:1] for _, leaf in leaves}
     if len(sizes) != 1 or sizes == {()}:
-        raise ValueError(f"data has leading axes {sorted(sizes)}; accepted: one common leading axis")
+        raise ValueError(
+            f"data has leading axes {sorted(sizes)}; accepted: one common leading axis"
+        )
     ((size,),) = sizes
     if size == 0:
         raise ValueError("data has no records")
@@ -282,4 +349,6 @@ def _records(data):
 
 
 def _numbers(told):
-    return {name: value if isinstance(value, bool) else float(value) for name, value in told.items()}
+    return {
+        name: value if isinstance(value, bool) else float(value) for name, value in told.items()
+    }

@@ -1,16 +1,18 @@
-"""Certified numbers from bounds of delta alone are those of the curve's own bounds, never on the wrong side."""
+"""Certified numbers from bounds of delta alone are those of the curve's own bounds,
+never on the wrong side.
+"""
 
 import numpy as np
 import pytest
 
 from jaxpriv import relaxed, worst_case
-from jaxpriv.accounting.certified import CertifiedProfile
+from jaxpriv.training.profile import CertifiedProfile
 
-CURVES = {
-    "gaussian": worst_case.gaussian(1.0), "weak": worst_case.gaussian(0.01), "strong": worst_case.gaussian(6.0),
-    "laplace": worst_case.laplace(1.0), "response": worst_case.randomized_response(2.0),
-    "box": worst_case.approximate_dp(1.0, 1e-6), "relaxed": relaxed.gaussian(2.0, 10), "nothing": worst_case.gaussian(0.0),
-}
+CURVES = {"gaussian": worst_case.gaussian(1.0), "weak": worst_case.gaussian(0.01),
+          "strong": worst_case.gaussian(6.0), "laplace": worst_case.laplace(1.0),
+          "response": worst_case.randomized_response(2.0),
+          "box": worst_case.approximate_dp(1.0, 1e-6), "relaxed": relaxed.gaussian(2.0, 10),
+          "nothing": worst_case.gaussian(0.0)}
 
 
 def check_profile(curve, precision=1e-9):
@@ -50,8 +52,11 @@ def test_no_epsilon():
     assert low >= 256
 
 
-@pytest.mark.parametrize(("name", "value", "words"), [("epsilon", 0.0, "delta = 0"), ("epsilon", np.nan, "delta = nan"),
-                                                      ("tpr", -0.1, "fpr = -0.1"), ("tpr", np.nan, "fpr = nan")])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("epsilon", 0.0, "delta = 0"), ("epsilon", np.nan, "delta = nan"),
+     ("tpr", -0.1, "fpr = -0.1"), ("tpr", np.nan, "fpr = nan")],
+)
 def test_errors(name, value, words):
     with pytest.raises(ValueError, match=words):
         getattr(CertifiedProfile(CURVES["gaussian"].symmetric()), name)(value)

@@ -1,4 +1,6 @@
-"""Composed sub-sampled Gaussian steps against 40-digit values, closed forms, and a second computation by convolution."""
+"""Composed sub-sampled Gaussian steps against 40-digit values, closed forms, and a second
+computation by convolution.
+"""
 
 import json
 import math
@@ -12,20 +14,24 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv.accounting.composed import Composed
-from jaxpriv.accounting.line import Term
-from jaxpriv.accounting.sampled_gaussian import SubsampledGaussianTransform
-from jaxpriv.accounting.transforms import GaussianTransform
-from jaxpriv.tradeoff import Curve
+from jaxpriv.composition.composed import Composed
+from jaxpriv.composition.line import Term
+from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.curve import Curve
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "sgm.json").read_text())["entries"]
 NORM = scipy.stats.norm
-MANY = [e for e in GOLDEN if e["T"] >= 1000 and e["q"] < 1 and not (e["q"] <= 1e-3 and e["T"] == 1000)]
+MANY = [
+    e for e in GOLDEN if e["T"] >= 1000 and e["q"] < 1 and not (e["q"] <= 1e-3 and e["T"] == 1000)
+]
 FEW = [e for e in GOLDEN if e["T"] in (2, 10, 100) and e["q"] < 1]
 
 
 def columns(entries):
-    return [np.array([float(e[key]) for e in entries]) for key in ("q", "sigma", "T", "eps", "delta")]
+    return [
+        np.array([float(e[key]) for e in entries]) for key in ("q", "sigma", "T", "eps", "delta")
+    ]
 
 
 def directed(entries, direction):
@@ -38,7 +44,9 @@ def directed(entries, direction):
 
 @pytest.mark.parametrize("direction", ["rem", pytest.param("add", marks=pytest.mark.slow)])
 def test_golden_estimates(direction):
-    """Many steps: to 1e-10 relative (the rounding of a thousand and more steps), exactly zero where the loss cannot be."""
+    """Many steps: to 1e-10 relative (the rounding of a thousand and more steps),
+    exactly zero where the loss cannot be.
+    """
     curve, eps, delta = directed(MANY, direction)
     got = np.asarray(curve.delta(eps))
     seen = delta > 1e-300
@@ -54,7 +62,9 @@ def test_golden_estimates(direction):
 @pytest.mark.long
 @pytest.mark.parametrize("direction", ["rem", "add"])
 def test_golden_bounds_of_few_steps(direction):
-    """Few steps at a tiny rate are not resolved by a straight line; the lattice bounds them, one step's curve estimates them."""
+    """Few steps at a tiny rate are not resolved by a straight line; the lattice bounds them, one
+    step's curve estimates them.
+    """
     curve, eps, delta = directed(FEW, direction)
     lower, upper = curve.delta_bounds(eps)
     assert np.all((lower <= delta * (1 + 1e-15)) & (delta <= upper))
@@ -69,25 +79,35 @@ def test_golden_bounds_of_few_steps(direction):
 
 @pytest.mark.slow
 def test_one_step_among_many():
-    """In a batch a single step at a tiny rate is not in closed form: its estimates and derivatives are those of one step."""
+    """In a batch a single step at a tiny rate is not in closed form:
+    its estimates and derivatives are those of one step.
+    """
     one = worst_case.gaussian(2.0).subsample(1e-4)
     batch = worst_case.subsampled_gaussian(0.5, 1e-4, np.array([1.0, 1000.0]))
     assert isinstance(batch.experiment, Composed)
     for method, at in (("delta", 0.5), ("epsilon", 1e-8), ("power", 1e-9)):
-        np.testing.assert_allclose(getattr(batch, method)(at)[0], getattr(one, method)(at), rtol=1e-6)
+        np.testing.assert_allclose(
+            getattr(batch, method)(at)[0], getattr(one, method)(at), rtol=1e-6
+        )
 
     def log_delta(sigma, rate, steps):
-        return worst_case.subsampled_gaussian(sigma, rate, jnp.stack([steps, 1000.0])).log_delta(0.5)[0]
+        return worst_case.subsampled_gaussian(sigma, rate, jnp.stack([steps, 1000.0])).log_delta(
+            0.5
+        )[0]
 
     got = jax.grad(log_delta, (0, 1, 2))(0.5, 1e-4, 1.0)
-    want = jax.grad(lambda s, q: worst_case.gaussian(1 / s).subsample(q).log_delta(0.5), (0, 1))(0.5, 1e-4)
+    want = jax.grad(lambda s, q: worst_case.gaussian(1 / s).subsample(q).log_delta(0.5), (0, 1))(
+        0.5, 1e-4
+    )
     np.testing.assert_allclose(got, [*want, 1.0], rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_epsilon_inverts_and_brackets():
     """epsilon(delta(eps)) = eps; the bracket holds it and is 1e-8 of it wide at most."""
-    curve, eps, delta = directed([e for e in MANY if e["q"] in (0.01, 0.1) and 0 < float(e["delta"]) < 0.5], "rem")
+    curve, eps, delta = directed(
+        [e for e in MANY if e["q"] in (0.01, 0.1) and 0 < float(e["delta"]) < 0.5], "rem"
+    )
     got = np.asarray(curve.epsilon(delta))
     np.testing.assert_allclose(got, eps, rtol=1e-9)
     lower, upper = curve.epsilon_bounds(delta)
@@ -99,7 +119,9 @@ def test_epsilon_inverts_and_brackets():
 def full_rate(mu, steps):
     """The transform's machinery where the closed form is known: rate 1."""
     shape = (*np.shape(mu), 1)
-    transform = SubsampledGaussianTransform(np.reshape(mu, shape), np.ones(shape), np.zeros(shape, bool))
+    transform = SubsampledGaussianTransform(
+        np.reshape(mu, shape), np.ones(shape), np.zeros(shape, bool)
+    )
     return Curve(Composed((Term(transform, np.broadcast_to(steps, shape).astype(float)),)))
 
 
@@ -113,7 +135,8 @@ def test_rate_one_is_the_gaussian_curve():
     for a, b in ((ours, truth), (ours.reversed(), truth), (ours.symmetric(), truth)):
         np.testing.assert_allclose(a.log_delta(eps), b.log_delta(eps), rtol=1e-11, atol=1e-13)
         np.testing.assert_allclose(a.epsilon(np.array([1e-9, 1e-4, 0.1])[:, None]),
-                                   b.epsilon(np.array([1e-9, 1e-4, 0.1])[:, None]), rtol=1e-10, atol=1e-13)
+                                   b.epsilon(np.array([1e-9, 1e-4, 0.1])[:, None]), rtol=1e-10,
+                                   atol=1e-13)
     alpha = np.array([1e-8, 0.01, 0.3, 0.5, 0.8, 0.999])[:, None]
     np.testing.assert_allclose(ours(alpha), truth(alpha), rtol=1e-9)
     np.testing.assert_allclose(ours.power(alpha), truth.power(alpha), rtol=1e-9)
@@ -124,7 +147,9 @@ def test_rate_one_is_the_gaussian_curve():
 
 
 def convolved(mechanisms, eps, half_width=24.0, size=1 << 19):
-    """delta(eps) of steps [(mu, rate, count)] by convolution of losses on a grid, each split so that its mean is kept."""
+    """delta(eps) of steps [(mu, rate, count)] by convolution of losses on a grid,
+    each split so that its mean is kept.
+    """
     grid = (np.arange(size) - size // 2) * (2 * half_width / size)
     total = np.ones(size // 2 + 1, complex)
     for mu, rate, count in mechanisms:
@@ -134,14 +159,18 @@ def convolved(mechanisms, eps, half_width=24.0, size=1 << 19):
         position = (loss - grid[0]) / (grid[1] - grid[0])
         index = np.floor(position).astype(int)
         share = position - index
-        law = np.bincount(index, weight * (1 - share), size) + np.bincount(index + 1, weight * share, size)
+        law = np.bincount(index, weight * (1 - share), size) + np.bincount(
+            index + 1, weight * share, size
+        )
         total *= np.fft.rfft(np.fft.ifftshift(law)) ** count
     law = np.fft.fftshift(np.fft.irfft(total, size))
     return np.sum(law[grid > eps] * -np.expm1(eps - grid[grid > eps]))
 
 
 def test_heterogeneous_steps_by_convolution():
-    """Different noises, rates and counts, with a full-batch release among them: the grid's error is about 1e-6."""
+    """Different noises, rates and counts, with a full-batch release among them:
+    the grid's error is about 1e-6.
+    """
     mechanisms = [(1.0, 0.05, 60), (0.5, 0.2, 30), (2.0, 0.01, 100), (0.3, 1.0, 2)]
     curves = [worst_case.gaussian(mu).subsample(rate).compose(n) for mu, rate, n in mechanisms[:3]]
     together = jaxpriv.compose(*curves, worst_case.gaussian(0.3).compose(2))
@@ -153,10 +182,14 @@ def test_heterogeneous_steps_by_convolution():
 
 @pytest.mark.slow
 def test_composition_counts():
-    """Twice a curve is n = 2; n is real; n = 0 leaks nothing, n = 1 is the curve; compositions compose."""
+    """Twice a curve is n = 2; n is real; n = 0 leaks nothing, n = 1 is the curve;
+    compositions compose.
+    """
     step = worst_case.gaussian(1.2).subsample(0.2)
     twenty = step.compose(20).delta(0.7)
-    np.testing.assert_allclose(jaxpriv.compose(step.compose(8), step.compose(12)).delta(0.7), twenty, rtol=1e-12)
+    np.testing.assert_allclose(
+        jaxpriv.compose(step.compose(8), step.compose(12)).delta(0.7), twenty, rtol=1e-12
+    )
     np.testing.assert_allclose(step.compose(8).compose(2.5).delta(0.7), twenty, rtol=1e-12)
     assert step.compose(1).experiment is step.experiment
     none = step.compose(0)
@@ -171,7 +204,9 @@ def test_composition_counts():
 
 @pytest.mark.slow
 def test_shape_of_the_profile():
-    """Decreasing in eps and noise, increasing in rate and steps; brackets in order; a trade-off function."""
+    """Decreasing in eps and noise, increasing in rate and steps; brackets in order;
+    a trade-off function.
+    """
     eps = np.linspace(-2, 6, 33)
     base = worst_case.subsampled_gaussian(1.0, 0.05, 200)
     delta = np.asarray(base.delta(eps))
@@ -181,7 +216,10 @@ def test_shape_of_the_profile():
     assert np.all(delta < worst_case.subsampled_gaussian(1.0, 0.05, 210).delta(eps))
     lower, upper = base.symmetric().delta_bounds(eps)
     assert np.all((lower <= upper) & (lower >= 0) & (upper <= 1))
-    assert np.all((lower <= base.symmetric().delta(eps) * (1 + 1e-14)) & (base.symmetric().delta(eps) <= upper * (1 + 1e-14)))
+    assert np.all(
+        (lower <= base.symmetric().delta(eps) * (1 + 1e-14))
+        & (base.symmetric().delta(eps) <= upper * (1 + 1e-14))
+    )
     alpha = np.linspace(0.02, 0.98, 13)
     beta = np.asarray(base(alpha))
     assert np.all(np.diff(beta) < 0)
@@ -204,7 +242,9 @@ def test_add_is_bounded():
 @pytest.mark.slow
 @pytest.mark.long
 def test_extremes_are_numbers():
-    """Noise from 0.05 to 1e4, rates from 1e-7, counts to 1e7: finite estimates in [0, 1] inside a bracket."""
+    """Noise from 0.05 to 1e4, rates from 1e-7, counts to 1e7:
+    finite estimates in [0, 1] inside a bracket.
+    """
     sigma = np.array([0.05, 1.0, 1e4])[:, None, None]
     rate = np.array([1e-7, 1e-3, 0.5])[:, None]
     steps = np.array([3.0, 1e7])
@@ -220,9 +260,15 @@ def test_extremes_are_numbers():
     ("call", "match"),
     [
         (lambda: jaxpriv.compose(), "at least one"),
-        (lambda: jaxpriv.compose(worst_case.gaussian(1.0).subsample(0.1), worst_case.gaussian(1.0).subsample(0.1).symmetric()),
-         "symmetric"),
-        (lambda: worst_case.subsampled_gaussian(1.0, 0.1, 10).subsample(0.5), "sub-sample the steps"),
+        (
+            lambda: jaxpriv.compose(
+                worst_case.gaussian(1.0).subsample(0.1),
+                worst_case.gaussian(1.0).subsample(0.1).symmetric(),
+            ),
+            "symmetric",
+        ),
+        (lambda: worst_case.subsampled_gaussian(1.0, 0.1, 10).subsample(0.5),
+         "sub-sample the steps"),
         (lambda: worst_case.subsampled_gaussian(0.0, 0.1, 10), "noise_multiplier"),
         (lambda: worst_case.subsampled_gaussian(1.0, 1.1, 10), "rate"),
         (lambda: worst_case.subsampled_gaussian(1.0, 0.1, -1), "n = -1"),
@@ -234,7 +280,9 @@ def test_errors(call, match):
 
 
 def test_symmetric_steps_compose_symmetrically():
-    """Symmetric curves give the symmetric composition: the record is added in all steps or removed in all."""
+    """Symmetric curves give the symmetric composition:
+    the record is added in all steps or removed in all.
+    """
     step = worst_case.gaussian(1.0).subsample(0.1)
     one = jaxpriv.compose(step.symmetric(), worst_case.gaussian(0.5), step.symmetric())
     other = jaxpriv.compose(step, step, worst_case.gaussian(0.5)).symmetric()
@@ -242,13 +290,17 @@ def test_symmetric_steps_compose_symmetrically():
 
 
 def test_calibrated_noise_is_on_the_safe_side():
-    """The noise multiplier of DP-SGD for (1, 1e-5), verified by the upper bound, and within 1e-8 of failing."""
+    """The noise multiplier of DP-SGD for (1, 1e-5), verified by the upper bound,
+    and within 1e-8 of failing.
+    """
 
     def make(noise):
         return worst_case.subsampled_gaussian(noise, 0.01, 1000)
 
     noise = jaxpriv.calibrate(make, epsilon=1.0, delta=1e-5, bracket=(0.3, 30.0))
-    assert make(noise).symmetric().delta_bounds(1.0)[1] <= 1e-5 < make(noise * (1 - 1e-8)).delta(1.0)
+    assert (
+        make(noise).symmetric().delta_bounds(1.0)[1] <= 1e-5 < make(noise * (1 - 1e-8)).delta(1.0)
+    )
 
 
 def test_transform_of_gaussian_noise():
@@ -257,7 +309,10 @@ def test_transform_of_gaussian_noise():
     plain = GaussianTransform(mu).tilted(c)
     general = SubsampledGaussianTransform(mu, np.ones((1, 1)), np.zeros((1, 1), bool)).tilted(c)
     np.testing.assert_allclose(general.value, plain.value, rtol=1e-13)
-    transforms = GaussianTransform(mu), SubsampledGaussianTransform(mu, np.ones((1, 1)), np.zeros((1, 1), bool))
+    transforms = (
+        GaussianTransform(mu),
+        SubsampledGaussianTransform(mu, np.ones((1, 1)), np.zeros((1, 1), bool)),
+    )
     np.testing.assert_allclose(*(transform.cumulants(c) for transform in transforms), rtol=1e-13)
     walks = [(t.line(spacing), t.line(spacing).start()) for t in (plain, general)]
     for block in range(3):
@@ -279,5 +334,7 @@ def test_batches_and_jit():
     batch = worst_case.subsampled_gaussian(sigma, 0.02, 500).delta(0.8)
     loop = [worst_case.subsampled_gaussian(s, 0.02, 500).delta(0.8) for s in sigma]
     np.testing.assert_allclose(batch, loop, rtol=1e-13)
-    mapped = jax.jit(jax.vmap(lambda s: worst_case.subsampled_gaussian(s, 0.02, 500).delta(0.8)))(jnp.asarray(sigma))
+    mapped = jax.jit(jax.vmap(lambda s: worst_case.subsampled_gaussian(s, 0.02, 500).delta(0.8)))(
+        jnp.asarray(sigma)
+    )
     np.testing.assert_allclose(mapped, loop, rtol=1e-13)

@@ -1,4 +1,6 @@
-"""The relaxed adversary's sub-sampled steps by their transform, against mpmath, closed forms and the lattice."""
+"""The relaxed adversary's sub-sampled steps by their transform, against mpmath,
+closed forms and the lattice.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,15 +9,16 @@ import numpy as np
 import pytest
 
 from jaxpriv import compose, relaxed, worst_case
-from jaxpriv.accounting.composed import Composed
-from jaxpriv.accounting.line import Term
-from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
-from jaxpriv.stats._contour import complex_log_likelihood_ratio
-from jaxpriv.tradeoff import Curve
+from jaxpriv.composition.composed import Composed
+from jaxpriv.composition.line import Term
+from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.curve import Curve
+from jaxpriv.stats._complex_contour import complex_log_likelihood_ratio
 
 # noise multiplier, rate, steps, dim, epsilon
-SETTINGS = [(1.0, 0.01, 1000, 1, 0.3), (1.0, 0.01, 1000, 3, 0.1), (0.7, 0.05, 60, 2, 0.5), (2.0, 0.1, 300, 5, 0.2),
-            (1.0, 0.5, 20, 10, 0.3), (0.5, 0.02, 200, 1.5, 1.0), (1.0, 1.0, 10, 4, 1.0), (7.0711, 0.01, 200, 1, 0.004)]
+SETTINGS = [(1.0, 0.01, 1000, 1, 0.3), (1.0, 0.01, 1000, 3, 0.1), (0.7, 0.05, 60, 2, 0.5),
+            (2.0, 0.1, 300, 5, 0.2), (1.0, 0.5, 20, 10, 0.3), (0.5, 0.02, 200, 1.5, 1.0),
+            (1.0, 1.0, 10, 4, 1.0), (7.0711, 0.01, 200, 1, 0.004)]
 
 
 def composed(noise, rate, steps, dim, reverse=False):
@@ -74,20 +77,27 @@ def test_width(dim):
     curve = relaxed.subsampled_gaussian(1.0, 0.01, 1000, dim).symmetric()
     low, high = curve.epsilon_bounds(1e-5)
     assert 0 < low <= curve.epsilon(1e-5) <= high <= low * (1 + 1e-6)
-    assert high <= worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric().epsilon_bounds(1e-5)[1]
+    assert (
+        high <= worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric().epsilon_bounds(1e-5)[1]
+    )
 
 
 def test_a_dimension_that_is_no_whole_number():
-    """The path's height changes nothing: r^(df-1) turns often next to r = 0. By a wrong branch it was off by 1e-7 at 2.9."""
+    """The path's height changes nothing: r^(df-1) turns often next to r = 0.
+    By a wrong branch it was off by 1e-7 at 2.9.
+    """
     curve = relaxed.subsampled_gaussian(1.0, 0.01, 1000, 2.9)
     low, high = curve.log_delta_bounds(0.2)
     assert low <= -5.30661460662767 <= high
     around = np.array([2.8, 2.85, 2.9, 2.95, 3.0, 3.05, 3.1])
     values = relaxed.subsampled_gaussian(1.0, 0.01, 1000, around).log_delta(0.2)
-    assert abs(np.diff(values, 6)[0]) < 5e-9  # they fall by ten from order to order; the wrong branch left 1e-6
+    # they fall by ten from order to order; the wrong branch left 1e-6
+    assert abs(np.diff(values, 6)[0]) < 5e-9
 
 
-FEW = [  # noise, rate, steps, dim, added, epsilon, delta by inversion along a turned ray (tests/adversary/turned.py)
+# noise, rate, steps, dim, added, epsilon, delta by inversion along a turned
+# ray (tests/adversary/turned.py)
+FEW = [
     (3.136252527872391, 0.27456227957665114, 2.0, 2.0, False, 0.0, 0.0074747482451980986),
     (3.136252527872391, 0.27456227957665114, 3.0, 2.0, True, 0.002, 0.00817297745687878),
     (6.6, 0.516, 4.0, 1.86, True, 0.0, 0.004777275825860),
@@ -100,21 +110,30 @@ FEW = [  # noise, rate, steps, dim, added, epsilon, delta by inversion along a t
 
 @pytest.mark.parametrize(("noise", "rate", "steps", "dim", "added", "epsilon", "delta"), FEW)
 def test_few_steps_in_a_low_dimension(noise, rate, steps, dim, added, epsilon, delta):
-    """Their frequencies reach so far that a path must not turn r^2 by more than pi: the adversary found them off by 1e-7."""
+    """Their frequencies reach so far that a path must not turn r^2 by more than pi:
+    the adversary found them off by 1e-7.
+    """
     curve = relaxed.subsampled_gaussian(noise, rate, steps, dim)
     low, high = (curve.reversed() if added else curve).delta_bounds(epsilon)
     assert low <= delta * (1 + 1e-12)
     assert high >= delta * (1 - 1e-12)
     assert high - low < 2e-10 * delta
     # one step in a batch goes through the transform, which alone is in closed form
-    low, high = relaxed.subsampled_gaussian(noise, rate, np.array([1.0, steps]), dim).log_delta_bounds(epsilon)
+    low, high = relaxed.subsampled_gaussian(
+        noise, rate, np.array([1.0, steps]), dim
+    ).log_delta_bounds(epsilon)
     alone = relaxed.subsampled_gaussian(noise, rate, 1.0, dim).log_delta(epsilon)
     assert low[0] - 1e-13 <= alone <= high[0] + 1e-13
 
 
 def test_members_add_up():
-    """Different steps at once, equal ones as powers, in any order; without any signal there is no loss."""
-    parts = [relaxed.subsampled_gaussian(noise, rate, steps, dim) for noise, rate, steps, dim, _ in SETTINGS[:2]]
+    """Different steps at once, equal ones as powers, in any order;
+    without any signal there is no loss.
+    """
+    parts = [
+        relaxed.subsampled_gaussian(noise, rate, steps, dim)
+        for noise, rate, steps, dim, _ in SETTINGS[:2]
+    ]
     one, other = compose(*parts), compose(*parts[::-1])
     assert one.log_delta(0.4) == pytest.approx(other.log_delta(0.4), rel=1e-12)
     half = relaxed.subsampled_gaussian(1.0, 0.01, 500, 3)
@@ -136,7 +155,9 @@ def test_gradients_are_those_of_differences():
     slopes = jax.grad(log_delta, argnums=(0, 1, 2, 3))(*map(jnp.float64, at))
     for k, slope in enumerate(slopes):
         step = 1e-4 * at[k]
-        ends = [log_delta(*(v + sign * step * (i == k) for i, v in enumerate(at))) for sign in (1, -1)]
+        ends = [
+            log_delta(*(v + sign * step * (i == k) for i, v in enumerate(at))) for sign in (1, -1)
+        ]
         assert float(slope) == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-7)
 
 

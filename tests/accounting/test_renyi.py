@@ -1,4 +1,6 @@
-"""Renyi divergences against 30-digit integrals, binomial sums and closed forms; their epsilon against a search by SciPy."""
+"""Renyi divergences against 30-digit integrals, binomial sums and closed forms; their epsilon
+against a search by SciPy.
+"""
 
 import math
 
@@ -16,9 +18,16 @@ POINT = np.array([1.1, 0.02, 600.0, 1e-5])
 
 
 def integral(noise, rate, order, reverse):
-    """D_order of one step, by the trapezoidal rule with 30 digits, which is exact for such an integrand."""
+    """D_order of one step, by the trapezoidal rule with 30 digits,
+    which is exact for such an integrand.
+    """
     with mpmath.workdps(30):
-        mu, rate, order, h = 1 / mpmath.mpf(noise), mpmath.mpf(rate), mpmath.mpf(order), mpmath.mpf(1) / 16
+        mu, rate, order, h = (
+            1 / mpmath.mpf(noise),
+            mpmath.mpf(rate),
+            mpmath.mpf(order),
+            mpmath.mpf(1) / 16,
+        )
 
         def integrand(z):
             loss = mpmath.log1p(rate * mpmath.expm1(mu * z - mu * mu / 2))
@@ -38,7 +47,9 @@ def step(noise, rate, reverse=False):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("noise", "rate"), [(0.2, 0.1), (1.0, 1e-6), (1.0, 0.01), (3.0, 0.9), (50.0, 1e-3)])
+@pytest.mark.parametrize(
+    ("noise", "rate"), [(0.2, 0.1), (1.0, 1e-6), (1.0, 0.01), (3.0, 0.9), (50.0, 1e-3)]
+)
 def test_divergence_is_the_integral(noise, rate, reverse):
     """Real orders from 1 on, where M - 1 is 1e-19 too."""
     orders = np.array([1.0, 1.0001, 1.5, 2.0, 7.3, 30.5])
@@ -48,11 +59,15 @@ def test_divergence_is_the_integral(noise, rate, reverse):
 
 @pytest.mark.parametrize(("noise", "rate"), [(0.5, 1e-4), (1.0, 0.01), (5.0, 0.1)])
 def test_divergence_of_integer_orders(noise, rate):
-    """M(a-1) = sum_k C(a, k) (1-q)^(a-k) q^k e^(k(k-1)/(2 sigma^2)), up to orders where the far peak alone is left."""
+    """M(a-1) = sum_k C(a, k) (1-q)^(a-k) q^k e^(k(k-1)/(2 sigma^2)),
+    up to orders where the far peak alone is left.
+    """
     for order in (2, 16, 200, 2000):
         k = np.arange(order + 1.0)
         lgamma = np.array([math.lgamma(j + 1) for j in k])
-        log_terms = lgamma[-1] - lgamma - lgamma[::-1] + (order - k) * np.log1p(-rate) + k * np.log(rate)
+        log_terms = (
+            lgamma[-1] - lgamma - lgamma[::-1] + (order - k) * np.log1p(-rate) + k * np.log(rate)
+        )
         expected = np.logaddexp.reduce(log_terms + k * (k - 1) / (2 * noise**2)) / (order - 1)
         got = accounting.renyi_divergence(step(noise, rate), float(order))
         np.testing.assert_allclose(got, expected, rtol=1e-9 if expected < 1e-3 else 1e-12)
@@ -64,17 +79,27 @@ def test_unresolved_orders_are_nan():
 
 
 def test_divergences_add_up():
-    """Plain Gaussian releases a mu^2/2; compositions the sum; symmetric curves the larger direction; nothing leaks nothing."""
+    """Plain Gaussian releases a mu^2/2; compositions the sum; symmetric curves the larger
+    direction; nothing leaks nothing.
+    """
     plain = worst_case.gaussian(0.5).compose(3)
-    np.testing.assert_allclose(accounting.renyi_divergence(plain, [1.0, 4.5]), [0.375, 4.5 * 0.375], rtol=1e-15)
-    parts = plain, worst_case.subsampled_gaussian(1.0, 0.01, 100), worst_case.subsampled_gaussian(2.0, 0.1, 10)
+    np.testing.assert_allclose(
+        accounting.renyi_divergence(plain, [1.0, 4.5]), [0.375, 4.5 * 0.375], rtol=1e-15
+    )
+    parts = (
+        plain,
+        worst_case.subsampled_gaussian(1.0, 0.01, 100),
+        worst_case.subsampled_gaussian(2.0, 0.1, 10),
+    )
     together = jaxpriv.compose(*parts)
     apart = sum(accounting.renyi_divergence(part, 3.2) for part in parts)
     np.testing.assert_allclose(accounting.renyi_divergence(together, 3.2), apart, rtol=1e-14)
     both = [accounting.renyi_divergence(curve, 3.2) for curve in (together, together.reversed())]
     assert both[1] < both[0] == accounting.renyi_divergence(together.symmetric(), 3.2)
     silent = worst_case.gaussian(np.array([0.0, 1.0])).subsample(0.1)
-    np.testing.assert_allclose(accounting.renyi_divergence(silent, 2.0), [0.0, integral(1.0, 0.1, 2, False)], rtol=1e-14)
+    np.testing.assert_allclose(
+        accounting.renyi_divergence(silent, 2.0), [0.0, integral(1.0, 0.1, 2, False)], rtol=1e-14
+    )
     assert accounting.renyi_divergence(worst_case.subsampled_gaussian(1.0, 0.1, 0), 2.0) == 0
 
 
@@ -93,7 +118,9 @@ def test_epsilon_is_the_minimum(noise, rate, steps, delta):
 
     grid = np.linspace(-6, 6, 49)
     best = grid[np.nanargmin([converted(x) for x in grid])]
-    expected = scipy.optimize.minimize_scalar(converted, bounds=(best - 0.25, best + 0.25), method="bounded").fun
+    expected = scipy.optimize.minimize_scalar(
+        converted, bounds=(best - 0.25, best + 0.25), method="bounded"
+    ).fun
     got = float(accounting.renyi_epsilon(curve, delta))
     np.testing.assert_allclose(got, expected, rtol=1e-9)
     assert got <= expected * (1 + 1e-13)
@@ -101,16 +128,24 @@ def test_epsilon_is_the_minimum(noise, rate, steps, delta):
 
 
 def test_epsilon_at_the_ends():
-    """delta = 0 needs the largest loss, delta = 1 nothing; the bounded direction never needs more than its largest loss."""
+    """delta = 0 needs the largest loss, delta = 1 nothing; the bounded direction never needs more
+    than its largest loss.
+    """
     forward, backward = step(1.0, 0.1), step(1.0, 0.1, reverse=True)
     assert accounting.renyi_epsilon(forward, 0.0) == math.inf
-    np.testing.assert_allclose(accounting.renyi_epsilon(backward, [0.0, 1e-300]), -math.log1p(-0.1), rtol=1e-14)
+    np.testing.assert_allclose(
+        accounting.renyi_epsilon(backward, [0.0, 1e-300]), -math.log1p(-0.1), rtol=1e-14
+    )
     np.testing.assert_array_equal(accounting.renyi_epsilon(forward, [0.999, 1.0]), 0.0)
-    np.testing.assert_array_equal(accounting.renyi_epsilon(worst_case.gaussian(0.0), [0.0, 1e-5]), 0.0)
+    np.testing.assert_array_equal(
+        accounting.renyi_epsilon(worst_case.gaussian(0.0), [0.0, 1e-5]), 0.0
+    )
 
 
 def epsilon(point):
-    return accounting.renyi_epsilon(worst_case.subsampled_gaussian(point[0], point[1], point[2]), point[3])
+    return accounting.renyi_epsilon(
+        worst_case.subsampled_gaussian(point[0], point[1], point[2]), point[3]
+    )
 
 
 @pytest.mark.slow
@@ -120,8 +155,12 @@ def test_derivatives_of_epsilon():
     at, h = jnp.asarray(POINT), 1e-4
     slope = jax.jit(jax.grad(epsilon))
     ends = [(at.at[i].mul(1 + h), at.at[i].mul(1 - h), 2 * h * at[i]) for i in range(4)]
-    np.testing.assert_allclose(slope(at), [(epsilon(up) - epsilon(down)) / w for up, down, w in ends], rtol=1e-6)
-    np.testing.assert_allclose(jax.hessian(epsilon)(at), [(slope(up) - slope(down)) / w for up, down, w in ends], rtol=1e-6)
+    np.testing.assert_allclose(
+        slope(at), [(epsilon(up) - epsilon(down)) / w for up, down, w in ends], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        jax.hessian(epsilon)(at), [(slope(up) - slope(down)) / w for up, down, w in ends], rtol=1e-6
+    )
 
 
 def test_derivatives_of_the_divergence():
@@ -131,16 +170,26 @@ def test_derivatives_of_the_divergence():
     ends = [float(accounting.renyi_divergence(curve, 3.0 + h)) for h in (1e-4, -1e-4)]
     np.testing.assert_allclose(slope(3.0), (ends[0] - ends[1]) / 2e-4, rtol=1e-7)
     values = [float(accounting.renyi_divergence(curve, 1 + h)) for h in (0.0, 1e-4, 2e-4)]
-    np.testing.assert_allclose(slope(1.0), (4 * values[1] - 3 * values[0] - values[2]) / 2e-4, rtol=1e-5)
+    np.testing.assert_allclose(
+        slope(1.0), (4 * values[1] - 3 * values[0] - values[2]) / 2e-4, rtol=1e-5
+    )
 
 
 def test_batches_and_precision():
-    """A batch is the loop over it, under jit and vmap too; float32 stays float32 and is right to 1e-5."""
+    """A batch is the loop over it, under jit and vmap too;
+    float32 stays float32 and is right to 1e-5.
+    """
     noise = np.array([0.7, 1.0, 2.0])
     batch = accounting.renyi_epsilon(worst_case.subsampled_gaussian(noise, 0.02, 500), 1e-5)
-    single = jax.jit(jax.vmap(lambda s: accounting.renyi_epsilon(worst_case.subsampled_gaussian(s, 0.02, 500), 1e-5)))
+    single = jax.jit(
+        jax.vmap(
+            lambda s: accounting.renyi_epsilon(worst_case.subsampled_gaussian(s, 0.02, 500), 1e-5)
+        )
+    )
     np.testing.assert_allclose(single(jnp.asarray(noise)), batch, rtol=1e-13)
-    small = accounting.renyi_epsilon(worst_case.subsampled_gaussian(*jnp.float32([1.0, 0.02, 500.0])), jnp.float32(1e-5))
+    small = accounting.renyi_epsilon(
+        worst_case.subsampled_gaussian(*jnp.float32([1.0, 0.02, 500.0])), jnp.float32(1e-5)
+    )
     assert small.dtype == jnp.float32
     np.testing.assert_allclose(small, batch[1], rtol=1e-5)
 

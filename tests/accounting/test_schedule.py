@@ -1,4 +1,6 @@
-"""Schedules: the optimum known in closed form, feasibility by an independent formula, and the example."""
+"""Schedules: the optimum known in closed form,
+feasibility by an independent formula, and the example.
+"""
 
 import importlib.util
 import math
@@ -33,11 +35,15 @@ def profile(mu):
 
 
 def optimised(**options):
-    return accounting.optimise_schedule(plain, lambda noise: -loss(noise), np.ones(30), epsilon=EPSILON, delta=DELTA, **options)
+    return accounting.optimise_schedule(
+        plain, lambda noise: -loss(noise), np.ones(30), epsilon=EPSILON, delta=DELTA, **options
+    )
 
 
 def test_optimum_of_plain_releases():
-    """Least sum w sigma^2 at sum 1/sigma^2 = mu^2: sigma_t^2 = sum sqrt(w)/(mu^2 sqrt(w_t)), and (sum sqrt(w))^2/mu^2 in all."""
+    """Least sum w sigma^2 at sum 1/sigma^2 = mu^2: sigma_t^2 = sum sqrt(w)/(mu^2 sqrt(w_t)), and
+    (sum sqrt(w))^2/mu^2 in all.
+    """
     best = optimised()
     mu = math.sqrt(np.sum(best.parameters**-2))
     root = np.sqrt(WEIGHTS)
@@ -68,11 +74,18 @@ def test_scale_of_the_start_does_not_matter():
     def worth(tree):
         return -jnp.sum(tree["early"] ** 2) - 4 * tree["last"] ** 2
 
-    found = [accounting.optimise_schedule(curve, worth, {"early": np.full(3, scale), "last": scale}, epsilon=EPSILON,
-                                          delta=DELTA, optimizer=optax.adam(0.1), iterations=n)
-             for scale, n in ((1e-3, 0), (500.0, 0), (1.0, 5))]
-    np.testing.assert_allclose(found[0].parameters["early"], found[1].parameters["early"], rtol=1e-8)
-    np.testing.assert_allclose(found[0].parameters["last"], found[0].parameters["early"][0], rtol=1e-12)
+    found = [
+        accounting.optimise_schedule(curve, worth, {"early": np.full(3, scale), "last": scale},
+                                     epsilon=EPSILON, delta=DELTA, optimizer=optax.adam(0.1),
+                                     iterations=n)
+        for scale, n in ((1e-3, 0), (500.0, 0), (1.0, 5))
+    ]
+    np.testing.assert_allclose(
+        found[0].parameters["early"], found[1].parameters["early"], rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        found[0].parameters["last"], found[0].parameters["early"][0], rtol=1e-12
+    )
     assert found[2].utility > found[0].utility
     assert found[2].parameters["last"] < found[2].parameters["early"][0]
 
@@ -89,12 +102,18 @@ def example():
 @pytest.mark.long
 @pytest.mark.parametrize(("search", "least"), [("noises", 0.25), ("rates", 0.4)])
 def test_example_beats_the_constant_schedule(search, least):
-    """Sub-sampled phases: by a quarter and more, within the certified budget; noise falls, rates rise."""
+    """Sub-sampled phases: by a quarter and more, within the certified budget;
+    noise falls, rates rise.
+    """
     module = example()
     best = getattr(module, search)(iterations=30)
     assert best.utility / best.history[0] < 1 - least
     fixed = jnp.full(module.PHASES, module.RATE if search == "noises" else module.NOISE)
-    curve = module.curve(best.parameters, fixed) if search == "noises" else module.curve(fixed, best.parameters)
+    curve = (
+        module.curve(best.parameters, fixed)
+        if search == "noises"
+        else module.curve(fixed, best.parameters)
+    )
     assert curve.symmetric().delta_bounds(module.EPSILON)[1] <= module.DELTA
     assert np.all(np.diff(best.parameters) * (-1 if search == "noises" else 1) > 0)
 
@@ -102,17 +121,25 @@ def test_example_beats_the_constant_schedule(search, least):
 @pytest.mark.slow
 @pytest.mark.long
 def test_weights_of_the_example():
-    """The closed form of the risk against the recursion that it sums up, one coordinate after the other."""
+    """The closed form of the risk against the recursion that it sums up,
+    one coordinate after the other.
+    """
     module = example()
     variance = np.zeros(len(module.CURVATURES))
     noise = np.linspace(2.0, 0.5, module.PHASES)
     rate = np.linspace(0.01, 0.03, module.PHASES)
     for phase in range(module.PHASES):
         batch = rate[phase] * module.RECORDS
-        each = (noise[phase] * module.CLIP / batch) ** 2 + module.GRADIENT_VARIANCE * (1 - rate[phase]) / batch
+        each = (noise[phase] * module.CLIP / batch) ** 2 + module.GRADIENT_VARIANCE * (
+            1 - rate[phase]
+        ) / batch
         for _ in range(module.STEPS):
-            variance = (1 - module.LEARNING_RATE * module.CURVATURES) ** 2 * variance + module.LEARNING_RATE**2 * each
-    np.testing.assert_allclose(module.excess_risk(noise, rate), np.sum(module.CURVATURES * variance) / 2, rtol=1e-10)
+            variance = (
+                1 - module.LEARNING_RATE * module.CURVATURES
+            ) ** 2 * variance + module.LEARNING_RATE**2 * each
+    np.testing.assert_allclose(
+        module.excess_risk(noise, rate), np.sum(module.CURVATURES * variance) / 2, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +155,10 @@ def test_weights_of_the_example():
     ],
 )
 def test_errors(change, match):
-    given = {"make_curve": plain, "utility": jnp.sum, "start": np.ones(2), "epsilon": EPSILON, "delta": DELTA} | change
+    given = {
+        "make_curve": plain, "utility": jnp.sum, "start": np.ones(2), "epsilon": EPSILON,
+        "delta": DELTA,
+    } | change
     with pytest.raises(ValueError, match=match):
         accounting.optimise_schedule(**given)
 

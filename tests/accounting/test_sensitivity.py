@@ -1,4 +1,6 @@
-"""The checks of accounting notice: each public function with a plausible slip in it turns its check red."""
+"""The checks of accounting notice: each public function with a plausible slip in it
+turns its check red.
+"""
 
 from typing import NamedTuple
 
@@ -7,13 +9,15 @@ import numpy as np
 import pytest
 
 from jaxpriv import accounting, worst_case
-from jaxpriv.tradeoff import Curve
-from jaxpriv.tradeoff.envelope import Symmetric
+from jaxpriv.curve import Curve
+from jaxpriv.tradeoff.hull import Symmetric
 from tests.accounting import test_limits, test_renyi, test_schedule
 
 
 class Slip(NamedTuple):
-    """A replacement for one function of `jaxpriv.accounting`, made from the true one, and a check that must then fail."""
+    """A replacement for one function of `jaxpriv.accounting`, made from the true one,
+    and a check that must then fail.
+    """
 
     name: str
     wrong: object
@@ -84,12 +88,20 @@ def without_the_last_terms(true):
 
 
 def moved(field):
-    """A schedule with the parameters a little to the unsafe side, or with bounds that are not theirs."""
+    """A schedule with the parameters a little to the unsafe side,
+    or with bounds that are not theirs.
+    """
 
     def slip(true):
         def wrong(*args, **options):
             best = true(*args, **options)
-            return best._replace(**{field: getattr(best, field) * (1 - 1e-8) if field == "parameters" else (0.0, 0.0)})
+            return best._replace(
+                **{
+                    field: getattr(best, field) * (1 - 1e-8)
+                    if field == "parameters"
+                    else (0.0, 0.0)
+                }
+            )
 
         return wrong
 
@@ -102,23 +114,43 @@ def squared_and_raised(true):
 
 
 SLIPS = {
-    "order off by 1e-6": Slip("renyi_divergence", lambda true: lambda c, a: true(c, np.asarray(a) + 1e-6), check_integral),
-    "divergence in reverse": Slip("renyi_divergence", lambda true: lambda c, a: true(c.reversed(), a), check_integral),
-    "log M, not divided": Slip("renyi_divergence", lambda true: lambda c, a: true(c, a) * (np.asarray(a) - 1), check_integral),
+    "order off by 1e-6": Slip(
+        "renyi_divergence", lambda true: lambda c, a: true(c, np.asarray(a) + 1e-6), check_integral
+    ),
+    "divergence in reverse": Slip(
+        "renyi_divergence", lambda true: lambda c, a: true(c.reversed(), a), check_integral
+    ),
+    "log M, not divided": Slip("renyi_divergence",
+                               lambda true: lambda c, a: true(c, a) * (np.asarray(a) - 1),
+                               check_integral),
     "the smaller direction": Slip("renyi_divergence", of_adding, check_sum),
     "integer orders": Slip("renyi_epsilon", best_of_integers, check_minimum),
     "the loose conversion": Slip("renyi_epsilon", without_the_last_terms, check_minimum),
-    "epsilon below": Slip("renyi_epsilon", lambda true: lambda c, d: true(c, d) * (1 - 1e-8), check_minimum),
-    "epsilon at 2 delta": Slip("renyi_epsilon", lambda true: lambda c, d: true(c, 2 * d), check_minimum),
-    "no largest loss": Slip("renyi_epsilon", lambda true: lambda c, d: true(c.reversed(), d), check_ends),
-    "variance added twice": Slip(
-        "gaussian_limit", lambda true: lambda c: worst_case.gaussian(true(c).gdp_mu() * 2**0.5), check_limit
+    "epsilon below": Slip(
+        "renyi_epsilon", lambda true: lambda c, d: true(c, d) * (1 - 1e-8), check_minimum
     ),
-    "limit off by 1e-6": Slip("gaussian_limit", lambda true: lambda c: worst_case.gaussian(true(c).gdp_mu() + 1e-6), check_limit),
+    "epsilon at 2 delta": Slip(
+        "renyi_epsilon", lambda true: lambda c, d: true(c, 2 * d), check_minimum
+    ),
+    "no largest loss": Slip(
+        "renyi_epsilon", lambda true: lambda c, d: true(c.reversed(), d), check_ends
+    ),
+    "variance added twice": Slip(
+        "gaussian_limit",
+        lambda true: lambda c: worst_case.gaussian(true(c).gdp_mu() * 2**0.5),
+        check_limit,
+    ),
+    "limit off by 1e-6": Slip("gaussian_limit",
+                              lambda true: lambda c: worst_case.gaussian(true(c).gdp_mu() + 1e-6),
+                              check_limit),
     "rate 1 like any other": Slip("gaussian_limit", squared_and_raised, check_plain),
-    "never moves": Slip("optimise_schedule", lambda true: lambda *a, **k: true(*a, **k | {"iterations": 0}), check_optimum),
+    "never moves": Slip("optimise_schedule",
+                        lambda true: lambda *a, **k: true(*a, **k | {"iterations": 0}),
+                        check_optimum),
     "descends": Slip(
-        "optimise_schedule", lambda true: lambda make, worth, *a, **k: true(make, lambda p: -worth(p), *a, **k), check_optimum
+        "optimise_schedule",
+        lambda true: lambda make, worth, *a, **k: true(make, lambda p: -worth(p), *a, **k),
+        check_optimum,
     ),
     "ends on the unsafe side": Slip("optimise_schedule", moved("parameters"), check_budget),
     "bounds of something else": Slip("optimise_schedule", moved("delta_bounds"), check_budget),
@@ -144,4 +176,6 @@ def test_check_is_green_without_a_slip(check):
 
 def test_every_public_name_has_a_slip():
     """What is exported at the top level has its slips in tests/tradeoff; `Schedule` is a record."""
-    assert set(accounting.__all__) - {"calibrate", "compose", "Schedule"} == {slip.name for slip in SLIPS.values()}
+    assert set(accounting.__all__) - {"calibrate", "compose", "Schedule"} == {
+        slip.name for slip in SLIPS.values()
+    }

@@ -1,4 +1,6 @@
-"""Ball arithmetic in common: exact doubles, decisions that may stay open, the normal tail at any distance."""
+"""Ball arithmetic in common: exact doubles, decisions that may stay open,
+the normal tail at any distance.
+"""
 
 from flint import arb, ctx
 
@@ -44,7 +46,9 @@ def choose(x, below, at_or_above):
 
 
 def tail(z):
-    """P(N(0,1) > z) = erfc(z/sqrt 2)/2; far out e^(-z^2/2) U(1/2, 1/2, z^2/2)/(2 sqrt pi) (DLMF 7.11.5)."""
+    """P(N(0,1) > z) = erfc(z/sqrt 2)/2;
+    far out e^(-z^2/2) U(1/2, 1/2, z^2/2)/(2 sqrt pi) (DLMF 7.11.5).
+    """
     if z > 40:
         w = z * z / 2
         return (-w).exp() * w.hypgeom_u(arb(1) / 2, arb(1) / 2) / (2 * arb.pi().sqrt())

@@ -1,7 +1,9 @@
-"""What the package says about a batch of settings, in one of its modes, by its public functions only.
+"""What the package says about a batch of settings, in one of its modes,
+by its public functions only.
 
-"eager": lists of Python numbers, without `jit`; "scalar": one Python number after the other; "jit32": float32 arrays
-inside `jax.jit`, JAX's default; "jit64": float64 arrays inside `jax.jit` with x64 switched on.
+"eager": lists of Python numbers, without `jit`; "scalar": one Python number after the other;
+"jit32": float32 arrays inside `jax.jit`, JAX's default; "jit64": float64 arrays inside `jax.jit`
+with x64 switched on.
 """
 
 import time
@@ -52,7 +54,7 @@ def curve(mechanism, take):
         members = [curve(m, take) for m in p[0]]
         weights = [take() for _ in p[1]]
         stack = np.stack if all(isinstance(w, float | np.ndarray) for w in weights) else jnp.stack
-        return jaxpriv.tradeoff.mixture(members, stack(weights, -1))
+        return jaxpriv.mixture(members, stack(weights, -1))
     if name == "dp_sgd":
         return W.subsampled_gaussian(take(), take(), take())
     if name == "replace_one":

@@ -1,8 +1,10 @@
 """Settings, brackets and verdicts together.
 
-    python -m tests.adversary.campaign --seed 1 --settings 2000 --family dp_sgd mixed --mode eager jit32 --out found.jsonl
+    python -m tests.adversary.campaign --seed 1 --settings 2000 --family dp_sgd mixed \\
+        --mode eager jit32 --out found.jsonl
 
-prints a table and appends every violation as one JSON line (seed, mode, setting, bracket, what is wrong).
+prints a table and appends every violation as one JSON line (seed, mode, setting,
+bracket, what is wrong).
 """
 
 import argparse
@@ -26,7 +28,9 @@ KINDS = {"jit32": np.float32}
 
 
 def examined(family, mode, count, seed, methods=METHODS, corners=0.25):
-    """[(setting, (lower, upper), verdict)] of one batch; a refusal of valid input is a violation of its own."""
+    """[(setting, (lower, upper), verdict)] of one batch;
+    a refusal of valid input is a violation of its own.
+    """
     settings = batch(family, count, seed, methods, corners)
     if mode in KINDS:
         settings = [s.rounded(KINDS[mode]) for s in settings]
@@ -106,7 +110,9 @@ class Table:
             self.wide[family, setting.method, region(setting)] += 1
 
     def regions(self):
-        """Where brackets are wider than 1e-4 relative: family, method, decades of parameters and argument."""
+        """Where brackets are wider than 1e-4 relative:
+        family, method, decades of parameters and argument.
+        """
         lines = [f"{n:6d}  {' '.join(key)}" for key, n in self.wide.most_common(60)]
         return "\n".join(["wide brackets:", *lines])
 

@@ -1,10 +1,12 @@
-"""Tails of the chi-square and the noncentral chi-square law, and the threshold of their likelihood ratio.
+"""Tails of the chi-square and the noncentral chi-square law,
+and the threshold of their likelihood ratio.
 
-chi2_d(nc) is chi2 of d + 2j degrees of freedom with j Poisson(nc/2), so that
-upper = sum_j pois(j) Q(d/2 + j, t/2) and lower = sum_j pois(j) P(d/2 + j, t/2) with the regularised incomplete gamma
-functions; Q(a+1, x) = Q(a, x) + x^a e^-x/Gamma(a+1) is used upwards and P(a, x) = P(a+1, x) + the same downwards, where
-all terms are positive. The Poisson tail beyond the last j is enclosed by its first term times the geometric bound.
-For d = 1: T = z^2 with z normal, in closed form. `Unavailable` where the series would be too long.
+chi2_d(nc) is chi2 of d + 2j degrees of freedom with j Poisson(nc/2), so that upper = sum_j pois(j)
+Q(d/2 + j, t/2) and lower = sum_j pois(j) P(d/2 + j, t/2) with the regularised incomplete gamma
+functions; Q(a+1, x) = Q(a, x) + x^a e^-x/Gamma(a+1) is used upwards and P(a, x) = P(a+1, x) + the
+same downwards, where all terms are positive. The Poisson tail beyond the last j is enclosed by its
+first term times the geometric bound. For d = 1: T = z^2 with z normal, in closed form.
+`Unavailable` where the series would be too long.
 """
 
 from math import sqrt
@@ -47,7 +49,9 @@ def lower_tail(t, nc, d):
 
 
 def gamma_below(a, x):
-    """P(a, x) = x^a e^-x/Gamma(a+1) sum_k x^k/((a+1)..(a+k)) (DLMF 8.7.1 with 8.5.1), rest by the geometric series."""
+    """P(a, x) = x^a e^-x/Gamma(a+1) sum_k x^k/((a+1)..(a+k)) (DLMF 8.7.1 with 8.5.1),
+    rest by the geometric series.
+    """
     if x > 3 * a + 50:
         return 1 - gamma_above(a, x)
     term, total, k, small = arb(1), arb(1), 0, arb(2) ** -(ctx.prec + 10)
@@ -61,7 +65,9 @@ def gamma_below(a, x):
 
 
 def gamma_above(a, x):
-    """Q(a, x) = Q(b, x) + sum_(b <= c < a) x^c e^-x/Gamma(c+1), b in (0, 1], where it is small; else 1 - P."""
+    """Q(a, x) = Q(b, x) + sum_(b <= c < a) x^c e^-x/Gamma(c+1), b in (0, 1],
+    where it is small; else 1 - P.
+    """
     if not x > a:
         return 1 - gamma_below(a, x)
     count = int(float(a.ceil().mid())) - 1
@@ -94,7 +100,8 @@ def poisson_mixture(t, nc, d):
     bits = ctx.prec
     lam, x, a = nc / 2, t / 2, d / 2
     mean = float(lam)
-    # terms matter around the Poisson mean and, for the upper tail, up to where the ratio lam x/(j (j+a)) is below 1
+    # terms matter around the Poisson mean and, for the upper tail,
+    # up to where the ratio lam x/(j (j+a)) is below 1
     reach = max(mean, sqrt(mean * max(float(x), 0.0)))
     last = int(reach + 12 * sqrt((reach + 1) * bits * 0.07) + bits * 0.8 + 20)
     if last > LONGEST:
@@ -134,8 +141,9 @@ def log_ratio(t, nc, d):
 def ratio_threshold(nc, d, eps):
     """t with L(t) = eps > -nc/2, by Newton in log t to the context's precision.
 
-    A threshold test of another t is still a test, and delta is stationary in t: an error of r in t changes delta by
-    O(r^2), so the midpoint is used; its width is kept below 2^(-precision/2 - 20) relative.
+    A threshold test of another t is still a test, and delta is stationary in t: an error of r in t
+    changes delta by O(r^2), so the midpoint is used; its width is kept below
+    2^(-precision/2 - 20) relative.
     """
     target = eps.mid() + nc / 2
     if is_one(d):

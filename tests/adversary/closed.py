@@ -5,15 +5,16 @@ Null P = record absent, alternative Q = present, L = log dQ/dP. For every real e
     forward  delta(eps) = sup_S Q(S) - e^eps P(S) = E_Q[(1 - e^(eps - L))_+]
     reverse  delta(eps) = sup_S P(S) - e^eps Q(S)
 
-and 1 - delta, its complement, is E_Q[min(1, e^(eps - L))], a sum of positive terms: it is computed on its own, so that
-a delta of 1 - e^-500 can be told from 1. The two directions are tied by
+and 1 - delta, its complement, is E_Q[min(1, e^(eps - L))], a sum of positive terms: it is computed
+on its own, so that a delta of 1 - e^-500 can be told from 1. The two directions are tied by
 
     reverse(eps) = 1 - e^eps (1 - forward(-eps)),
 
-for sup_S P(S) - e^eps Q(S) = 1 - e^eps inf_S' ... with S' the complement set; it is used as a check only.
+for sup_S P(S) - e^eps Q(S) = 1 - e^eps inf_S' ... with S' the complement set;
+it is used as a check only.
 
-A mechanism is a tuple (name, parameters...). `profile` returns (delta, complement) at the precision of flint's context;
-an exact 0 or 1 comes back as an exact ball.
+A mechanism is a tuple (name, parameters...). `profile` returns (delta, complement) at the precision
+of flint's context; an exact 0 or 1 comes back as an exact ball.
 """
 
 from flint import arb
@@ -38,7 +39,9 @@ def perfect(eps):
 
 
 def normal_shift(mu, eps):
-    """N(0,1) against N(mu,1): L = mu x - mu^2/2, threshold x = eps/mu + mu/2. Balle and Wang 2018, Theorem 8."""
+    """N(0,1) against N(mu,1): L = mu x - mu^2/2, threshold x = eps/mu + mu/2.
+    Balle and Wang 2018, Theorem 8.
+    """
     a, b = eps / mu - mu / 2, eps / mu + mu / 2
     return tail(a) - eps.exp() * tail(b), tail(-a) + eps.exp() * tail(b)
 
@@ -49,8 +52,9 @@ def gaussian(mu, eps, forward):
 
 
 def laplace(ratio, eps, forward):
-    """Laplace(0,1) against Laplace(r,1): L = |x| - |x - r| in [-r, r]; S = {x > (eps + r)/2} in between gives
-    1 - e^((eps-r)/2). Dong, Roth, Su, Lemma A.6."""
+    """Laplace(0,1) against Laplace(r,1): L = |x| - |x - r| in [-r, r]; S = {x > (eps + r)/2} in
+    between gives 1 - e^((eps-r)/2). Dong, Roth, Su, Lemma A.6.
+    """
     r = exact(ratio)
 
     def inside():
@@ -63,7 +67,9 @@ def laplace(ratio, eps, forward):
 
 
 def approximate_dp(epsilon, delta, eps, forward):
-    """Outcomes (P, Q) = (D, 0), (p e^E, p), (p, p e^E), (0, D), p = (1-D)/(1+e^E). Kairouz, Oh, Viswanath 2015."""
+    """Outcomes (P, Q) = (D, 0), (p e^E, p), (p, p e^E), (0, D), p = (1-D)/(1+e^E).
+    Kairouz, Oh, Viswanath 2015.
+    """
     e, d = exact(epsilon), exact(delta)
     p = (1 - d) / (1 + e.exp())
 
@@ -81,10 +87,11 @@ def randomized_response(epsilon, eps, forward):
 
 
 def relaxed_gaussian(mu, dim, eps, forward):
-    """chi2_d against noncentral chi2_d(mu^2): dQ/dP(t) = e^(-nc/2) 0F1(;d/2; nc t/4), increasing in t.
+    """chi2_d against noncentral chi2_d(mu^2):
+    dQ/dP(t) = e^(-nc/2) 0F1(;d/2; nc t/4), increasing in t.
 
-    Forward: S = {T > t} with L(t) = eps, everything where eps <= -nc/2 = L(0). Reverse: S = {T < t} with L(t) = -eps,
-    nothing where eps >= nc/2. Kaissis et al. 2022, Theorem 1.
+    Forward: S = {T > t} with L(t) = eps, everything where eps <= -nc/2 = L(0). Reverse: S = {T < t}
+    with L(t) = -eps, nothing where eps >= nc/2. Kaissis et al. 2022, Theorem 1.
     """
     nc, d = exact(mu) ** 2, exact(dim)
     if nc.is_zero():
@@ -106,11 +113,14 @@ def relaxed_gaussian(mu, dim, eps, forward):
 
 
 def relaxed_laplace(ratio, eps, forward):
-    """Exponential(1) against |Laplace(r,1)|: dQ/dP(t) = e^(t-r) cosh t up to r, then cosh r. Kaissis et al. 2023, Theorem 1.
+    """Exponential(1) against |Laplace(r,1)|: dQ/dP(t) = e^(t-r) cosh t up to r, then cosh r.
+    Kaissis et al. 2023, Theorem 1.
 
-    Forward inside: the threshold has e^(2t) = 2 e^(eps+r) - 1, 1 - delta = e^-r sinh t + e^(eps-t) = e^(t-r).
-    Reverse inside, at L(t) = -eps: delta = P(T<t) - e^eps Q(T<t) = 1 - e^-t - e^(eps-r) sinh t,
-    1 - delta = e^-t (cosh t + sinh t)/cosh t = 1/cosh t; and delta = 1 - 1/cosh t = 2 sinh(t/2)^2/cosh t.
+    Forward inside: the threshold has e^(2t) = 2 e^(eps+r) - 1,
+    1 - delta = e^-r sinh t + e^(eps-t) = e^(t-r). Reverse inside, at L(t) = -eps:
+    delta = P(T<t) - e^eps Q(T<t) = 1 - e^-t - e^(eps-r) sinh t,
+    1 - delta = e^-t (cosh t + sinh t)/cosh t = 1/cosh t;
+    and delta = 1 - 1/cosh t = 2 sinh(t/2)^2/cosh t.
     """
     r = exact(ratio)
     if r.is_zero():
@@ -148,9 +158,10 @@ def relaxed_laplace(ratio, eps, forward):
 def subsample(rate, base, eps, forward):
     """P against (1-p) P + p Q of the base pair (the record takes part with probability p).
 
-    Forward: (1-p) P + p Q - e^eps P = p (Q - e^(eps') P), e^(eps') = 1 + (e^eps - 1)/p, everything where that is <= 0.
-    Reverse: P - e^eps ((1-p) P + p Q) = A (P - e^(eps'') Q), A = 1 - e^eps (1-p), e^(eps'') = p e^eps/A, nothing where
-    A <= 0. Balle, Barthe, Gaboardi 2018, Theorem 2.
+    Forward: (1-p) P + p Q - e^eps P = p (Q - e^(eps') P), e^(eps') = 1 + (e^eps - 1)/p, everything
+    where that is <= 0. Reverse: P - e^eps ((1-p) P + p Q) = A (P - e^(eps'') Q),
+    A = 1 - e^eps (1-p), e^(eps'') = p e^eps/A, nothing where A <= 0.
+    Balle, Barthe, Gaboardi 2018, Theorem 2.
     """
     p = exact(rate)
     if (p - 1).is_zero():
@@ -183,10 +194,12 @@ def subsample(rate, base, eps, forward):
 
 
 def membership(dim, batch_size, susceptibility, eps, forward):
-    """T = n |m - g|^2: chi2_d(nK) without the record; (n-1)/n times chi2_d((n-1)K) with it. Leemann et al. 2023, Theorem 5.1.
+    """T = n |m - g|^2: chi2_d(nK) without the record; (n-1)/n times chi2_d((n-1)K) with it. Leemann
+    et al. 2023, Theorem 5.1.
 
     The 0F1 factors of the two densities at t have the same argument nK t/4 and cancel:
-    dQ/dP(t) = (n/(n-1))^(d/2) e^(K/2 - t/(2(n-1))), decreasing in t, so that a small T speaks for the record.
+    dQ/dP(t) = (n/(n-1))^(d/2) e^(K/2 - t/(2(n-1))), decreasing in t, so that a small T
+    speaks for the record.
     """
     d, n, k = exact(dim), exact(batch_size), exact(susceptibility)
     largest = d / 2 * (n / (n - 1)).log() + k / 2

@@ -1,8 +1,9 @@
 """Compositions of experiments with two finite outcomes each, by enumeration of the sums of losses.
 
-A part is n copies of outcomes (loss_k, P_k), Q_k = P_k e^loss_k, as `make()` -> [(loss, P)] of balls. With multinomial
-weights, delta = sum over the sums of losses l > eps of Q (1 - e^(eps - l)), 1 - delta = sum of Q min(1, e^(eps - l)).
-Where the ball cannot tell whether l > eps the term is within rounding of zero: the positive part of the ball is taken.
+A part is n copies of outcomes (loss_k, P_k), Q_k = P_k e^loss_k, as `make()` -> [(loss, P)] of
+balls. With multinomial weights, delta = sum over the sums of losses l > eps of Q (1 - e^(eps - l)),
+1 - delta = sum of Q min(1, e^(eps - l)). Where the ball cannot tell whether l > eps the term is
+within rounding of zero: the positive part of the ball is taken.
 """
 
 from math import comb

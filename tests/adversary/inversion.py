@@ -10,18 +10,21 @@ is, by residues at z = 1 (where G = 1) and z = 0 (where G = 1, weight e^eps),
     0 < c < 1:  delta(eps) - 1                     = -E_Q[min(1, e^(eps-L))]
     c < 0:      delta(eps) - 1 + e^eps             = E_Q[(e^(eps-L) - 1)_+]
 
-all of one sign, so that c at the saddle point gives each with relative accuracy. The reverse direction is the third:
-delta_reverse(eps) = e^eps I_3(-eps), and its complement e^eps E_Q[min(1, e^(-eps-L))]. The trapezoid rule in Im z with
-step h sees the images of eps at distance 2 pi k/h; by Chernoff |I(e)| <= G(c') e^(-(c'-1) e) for every c' of the same
-strip, which bounds them. Where it is cut the last rows of terms are watched. Parts:
+all of one sign, so that c at the saddle point gives each with relative accuracy. The reverse
+direction is the third: delta_reverse(eps) = e^eps I_3(-eps), and its complement e^eps
+E_Q[min(1, e^(-eps-L))]. The trapezoid rule in Im z with step h sees the images of eps at distance
+2 pi k/h; by Chernoff |I(e)| <= G(c') e^(-(c'-1) e) for every c' of the same strip, which bounds
+them. Where it is cut the last rows of terms are watched. Parts:
 
-    ("shift", m, q, n)   n-fold N(0,1) against (1-q) N(0,1) + q N(m,1): G(z) = E[(1 - q + q e^(mx - m^2/2))^z]
+    ("shift", m, q, n)   n-fold N(0,1) against (1-q) N(0,1) + q N(m,1):
+                         G(z) = E[(1 - q + q e^(mx - m^2/2))^z]
     ("normal", s)        N(0,1) against N(mu,1) with s = mu^2 summed: e^(s z (z-1)/2)
     ("laplace", r, n)    atoms -r (1/2), r (e^-r/2) and density e^-x/2 at the loss 2x - r
     ("finite", [(loss, P)], n)
 
-The expectation of "shift" is a trapezoid in x along the line Im x = d > 0, on which e^(i y L) decays for y > 0 as
-e^(-y arg(.)); the logarithm's branch points lie at Im x = pi/m. G(1) = 1 with the same nodes watches the quadrature.
+The expectation of "shift" is a trapezoid in x along the line Im x = d > 0, on which e^(i y L)
+decays for y > 0 as e^(-y arg(.)); the logarithm's branch points lie at Im x = pi/m. G(1) = 1 with
+the same nodes watches the quadrature.
 """
 
 import math
@@ -164,7 +167,9 @@ class Composition:
             )
 
     def frequencies(self, c, h):
-        """About how many steps h it takes until the integrand has decayed, in doubles (a choice, no value)."""
+        """About how many steps h it takes until the integrand has decayed,
+        in doubles (a choice, no value).
+        """
         lines = [(s.n, *shift_line(s, c)) for s in self.shifts]
         small = 0
         for k in range(2, 200):
@@ -185,7 +190,9 @@ class Composition:
         return math.inf
 
     def in_panels(self, eps, c, period, reach, stretch):
-        """Gauss-Legendre on [0, Y], [Y, 2Y], [2Y, 4Y], ...: e^(iyL) of a panel is the square of the one before."""
+        """Gauss-Legendre on [0, Y], [Y, 2Y], [2Y, 4Y], ...:
+        e^(iyL) of a panel is the square of the one before.
+        """
         pole = min(abs(c), abs(c - 1))
         y0 = stretch * min(3 * pole, 50 / period)
         panels = max(1, math.ceil(math.log2(reach / y0)) + 3)
@@ -333,7 +340,9 @@ def shift_nodes(s, z0, h, c, bits, reach, aim):
 
 
 def shift_mesh(s, z0, c, bits, reach, aim):
-    """(losses, weights e^(z0 L)) of a mesh that agrees with that of its midpoints at z0 + i (0, reach/3, reach)."""
+    """(losses, weights e^(z0 L)) of a mesh that agrees with that of its midpoints at z0 + i
+    (0, reach/3, reach).
+    """
     m, q = s.m(), s.q()
     d = min(math.pi / (2 * s.m_float), 7.0)
     step = min(2 * math.pi * d / (bits * NATS + d * d), 0.45)
@@ -397,7 +406,9 @@ def shift_loss(m, q, x):
 
 
 def shift_log_g(m, q, z):
-    """log G(z) of one part in doubles, from nodes around the two places where the integrand peaks: 0 and z m."""
+    """log G(z) of one part in doubles, from nodes around the two places where the
+    integrand peaks: 0 and z m.
+    """
     center = z * m
     if abs(center) > 1e7:
         raise OverflowError
@@ -435,7 +446,9 @@ def shift_part(m_of, q, n, m_float):
 
 
 def composed(composition, eps, forward):
-    """(delta, complement) of a composition at a ball eps: the smaller one by its own line, the other by difference."""
+    """(delta, complement) of a composition at a ball eps:
+    the smaller one by its own line, the other by difference.
+    """
     at = eps if forward else -eps
     e = float(at.mid())
     own = "delta" if forward else "reverse"

@@ -3,17 +3,18 @@
 A mechanism is a tuple of a name and doubles, which are taken exactly as they are:
 
     ("gaussian", mu)  ("laplace", ratio)  ("randomized_response", E)  ("approximate_dp", E, D)
-    ("relaxed_gaussian", mu, dim)  ("relaxed_laplace", ratio)  ("membership", dim, batch_size, susceptibility)
+    ("relaxed_gaussian", mu, dim)  ("relaxed_laplace", ratio)
+    ("membership", dim, batch_size, susceptibility)
     ("subsample", rate, mechanism)  ("mixture", (mechanisms...), (weights...))
     ("dp_sgd", noise_multiplier, sampling_rate, steps)
     ("replace_one", the same)  ("relaxed_sgd", the same, dim)
     ("compose", mechanism, ...)  ("power", mechanism, n)
 
-`truth(mechanism, eps, direction)` encloses delta(eps) and 1 - delta(eps): closed forms (`closed`), enumerations
-(`finite`), or the inverted transform (`inversion`, `turned`). For DP-SGD of a fractional number of
-steps at a rate below 1 a certificate is one of whole steps: there are two truths, at the floor and
-at the ceiling, and a bracket holds both.
-Raises `Unavailable` where no method is within its budget.
+`truth(mechanism, eps, direction)` encloses delta(eps) and 1 - delta(eps): closed forms (`closed`),
+enumerations (`finite`), or the inverted transform (`inversion`, `turned`). For DP-SGD of a
+fractional number of steps at a rate below 1 a certificate is one of whole steps: there are two
+truths, at the floor and at the ceiling, and a bracket holds both. Raises `Unavailable` where no
+method is within its budget.
 """
 
 import math
@@ -45,7 +46,9 @@ KEPT, METHODS = {}, {}
 
 @dataclass
 class Truth:
-    """Balls of delta and 1 - delta; `again(bits)` gives them at a higher precision, None where there is no more."""
+    """Balls of delta and 1 - delta; `again(bits)` gives them at a higher precision,
+    None where there is no more.
+    """
 
     delta: arb
     complement: arb
@@ -90,7 +93,9 @@ class Truth:
 
 
 def truth(mechanism, eps, direction="forward"):
-    """`Truth` at the double (or arb) eps; direction "forward", "reverse" or "symmetric" (the larger delta)."""
+    """`Truth` at the double (or arb) eps; direction "forward",
+    "reverse" or "symmetric" (the larger delta).
+    """
     if mechanism[0] in EITHER_WAY:
         direction = "forward"
     if direction == "symmetric":
@@ -144,7 +149,9 @@ def one_direction(mechanism, eps, forward):
 
 
 def simplified(mechanism):
-    """The same curve with fewer names: powers and nested compositions flattened, DP-SGD as steps."""
+    """The same curve with fewer names:
+    powers and nested compositions flattened, DP-SGD as steps.
+    """
     name, *p = mechanism
     if name == "dp_sgd":
         noise, rate, steps = p
@@ -164,7 +171,9 @@ def simplified(mechanism):
 
 
 def flattened(members):
-    """("compose", (mechanism, count), ...) with Gaussian members joined in closed form where all are."""
+    """("compose", (mechanism, count), ...)
+    with Gaussian members joined in closed form where all are.
+    """
     out = []
     for member, count in members:
         inner = simplified(member)
@@ -178,7 +187,9 @@ def flattened(members):
 
 
 def method(mechanism):
-    """A function (eps, forward) -> (delta, complement); its attribute `refines`: better at a higher precision."""
+    """A function (eps, forward) -> (delta, complement); its attribute `refines`:
+    better at a higher precision.
+    """
     if mechanism[0] in ("relaxed_sgd", "replace_one"):
         return stepwise(*mechanism)
     if mechanism[0] != "compose":
@@ -371,7 +382,9 @@ def outcomes(m):
 
 
 def steps_around(mechanism):
-    """The mechanisms whose truths a bracket has to hold: two for DP-SGD of a fractional number of steps."""
+    """The mechanisms whose truths a bracket has to hold:
+    two for DP-SGD of a fractional number of steps.
+    """
     if (
         mechanism[0] == "dp_sgd"
         and mechanism[2] != 1.0

@@ -1,7 +1,8 @@
 """Random settings over the whole documented domain, log-uniform, with corners drawn on purpose.
 
-A setting is a mechanism (a tuple, see `oracle`), a direction, a method and its argument. Settings of one batch share
-their structure, so that one compiled program serves them all: `templates` gives structures, `draw` fills in numbers.
+A setting is a mechanism (a tuple, see `oracle`), a direction, a method and its argument. Settings
+of one batch share their structure, so that one compiled program serves them all: `templates` gives
+structures, `draw` fills in numbers.
 """
 
 import math
@@ -165,7 +166,9 @@ CALIBRATED = ("noise",)  # argument epsilon; the delta is the mechanism's last n
 
 
 def structure(family, draw):
-    """What the members of one batch have in common: a function without arguments that draws a mechanism."""
+    """What the members of one batch have in common:
+    a function without arguments that draws a mechanism.
+    """
     if family in LEAVES:
         return lambda: leaf(family, draw)
     if family == "subsample":
@@ -246,7 +249,9 @@ def structure(family, draw):
 
 
 def scale(mechanism):
-    """About the size of the losses, to draw eps from; and the exact ends of the losses where they are doubles."""
+    """About the size of the losses, to draw eps from;
+    and the exact ends of the losses where they are doubles.
+    """
     name, *p = mechanism
     if name == "gaussian":
         return p[0] * (p[0] / 2 + 2), ()

@@ -1,7 +1,8 @@
 """New random settings on every run: every bracket holds the truth. ADVERSARY_SEED repeats a run.
 
-The short test stays within about a minute, compilation included: it draws batches until its time is over, the families
-in an order of its own each time. `pytest -m long tests/adversary` takes 10,000 settings and more, over everything.
+The short test stays within about a minute, compilation included: it draws batches until its time is
+over, the families in an order of its own each time. `pytest -m long tests/adversary` takes 10,000
+settings and more, over everything.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Brackets that were once wrong, one line each: the truth comes from the oracle, the printed digits are for the reader."""
+"""Brackets that were once wrong, one line each: the truth comes from the oracle,
+the printed digits are for the reader.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -83,8 +85,8 @@ KEPT = [
         "epsilon",
         0.0,
     ),
-    # on the lattice at eps < 0 the upper bound was too small, by 1e-11 of delta: truths .18703303497983992836,
-    # .12634511578189357868 and .52063533012467302311
+    # on the lattice at eps < 0 the upper bound was too small, by 1e-11 of delta: truths
+    # .18703303497983992836, .12634511578189357868 and .52063533012467302311
     (
         "scalar",
         (
@@ -160,7 +162,9 @@ MIXED = [  # noise multiplier; 0.01 and 1000 stay the double and the integer tha
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(("noise", "delta"), MIXED)
 def test_python_constants_among_float32(noise, delta, jit):
-    """W.subsampled_gaussian(jnp.array([0.5]), 0.01, 1000): the rate is the double 0.01 whatever the array's type."""
+    """W.subsampled_gaussian(jnp.array([0.5]), 0.01, 1000):
+    the rate is the double 0.01 whatever the array's type.
+    """
 
     def ask(noise):
         return jaxpriv.worst_case.subsampled_gaussian(noise, 0.01, 1000).epsilon_bounds(delta)

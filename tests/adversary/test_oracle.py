@@ -1,4 +1,6 @@
-"""The oracle against itself, against 40-digit references, and against a wrong bound that it has to catch."""
+"""The oracle against itself, against 40-digit references,
+and against a wrong bound that it has to catch.
+"""
 
 import math
 
@@ -63,7 +65,9 @@ def test_directions_are_tied(mechanism, eps):
 
 @pytest.mark.parametrize("eps", [-0.4, 0.3, 2.0])
 def test_two_lines_two_meshes(eps):
-    """The same profile from the neighbouring strips of the transform: other c, other h, other nodes."""
+    """The same profile from the neighbouring strips of the transform:
+    other c, other h, other nodes.
+    """
     c = Composition(
         [shift_part(lambda: exact(1.0), 0.3, 12, 1.0), shift_part(lambda: exact(0.5), 0.1, 40, 0.5)]
     )
@@ -75,7 +79,9 @@ def test_two_lines_two_meshes(eps):
 
 
 def test_a_wrong_bound_is_caught():
-    """The truth 0.126936737506643946: brackets that miss it by one unit in the last place are violations."""
+    """The truth 0.126936737506643946: brackets that miss it by one unit in the last
+    place are violations.
+    """
     setting = Setting(("gaussian", 1.0), "forward", "delta", 1.0)
     low, high = 0.12693673750664395, 0.12693673750664397
     assert judge(setting, 0.12693673750664392, high).kind == "right"

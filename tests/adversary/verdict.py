@@ -1,4 +1,6 @@
-"""Is a bracket right? Compared exactly with the ball of the truth; what the ball cannot decide counts as undecided."""
+"""Is a bracket right? Compared exactly with the ball of the truth;
+what the ball cannot decide counts as undecided.
+"""
 
 import math
 from dataclasses import dataclass
@@ -80,7 +82,9 @@ def check_advantage(mechanism, direction, _, low, high):
 
 
 def check_epsilon(mechanism, direction, delta, low, high):
-    """epsilon(delta) = the smallest eps >= 0 with delta(eps) <= delta: by monotonicity of delta(eps)."""
+    """epsilon(delta) = the smallest eps >= 0 with delta(eps) <= delta: by
+    monotonicity of delta(eps).
+    """
     notes, open_ = [], False
     if low < 0:
         notes.append(f"lower {low!r} < 0")
@@ -92,7 +96,8 @@ def check_epsilon(mechanism, direction, delta, low, high):
             notes.append(f"upper {high!r}: there {digits(t)} > {delta!r}")
     if low > 0:
         if low == math.inf:
-            # inf is right only if delta(eps) > delta for every eps: for delta = 0 and unbounded losses, or revelation
+            # inf is right only if delta(eps) > delta for every eps:
+            # for delta = 0 and unbounded losses, or revelation
             if not unbounded_above(mechanism, direction, delta):
                 notes.append("lower inf")
         else:
@@ -127,8 +132,9 @@ def check_beta(mechanism, direction, alpha, low, high):
 def beta(mechanism, direction, alpha):
     """(floor, ceiling) of f(alpha) = sup_eps 1 - delta(eps) - e^eps alpha.
 
-    g(x) = 1 - delta(log x) - x alpha is concave in x = e^eps: every value is a floor; over a bracket x1 < x2 < x3 of
-    the maximum the chords through (x1, x2) and (x2, x3), continued, are a ceiling. x = 0 gives 0, x -> inf: -inf.
+    g(x) = 1 - delta(log x) - x alpha is concave in x = e^eps: every value is a floor; over a
+    bracket x1 < x2 < x3 of the maximum the chords through (x1, x2) and (x2, x3), continued, are a
+    ceiling. x = 0 gives 0, x -> inf: -inf.
     """
     if alpha == 0:
         t = beta_at_zero(mechanism, direction)
@@ -250,7 +256,8 @@ def smallest_mu(mechanism):
     if name == "replace_one":
         return lambda: 2 * exact(p[2]).sqrt() / exact(p[0])
     if name == "randomized_response":
-        # f passes (p, p), p = 1/(1+e^E), where it is nearest: G_mu(p) = p, mu = 2 Phi^-1(1 - p); by bisection
+        # f passes (p, p), p = 1/(1+e^E), where it is nearest:
+        # G_mu(p) = p, mu = 2 Phi^-1(1 - p); by bisection
         return lambda: corner_mu(lambda: 1 / (1 + exact(p[0]).exp()))
     return None
 

@@ -1,4 +1,6 @@
-"""GLiR and the covariance score by NumPy and SciPy alone, from the formulas as docs/references.md corrects them."""
+"""GLiR and the covariance score by NumPy and SciPy alone,
+from the formulas as docs/references.md corrects them.
+"""
 
 import numpy as np
 import scipy.stats
@@ -27,4 +29,6 @@ def covariance(release, queries, mean, matrix, n, noise_std=0.0):
     """Algorithm 4's score, the release noise in the covariance."""
     inverse = np.linalg.inv(matrix + n * noise_std**2 * np.eye(len(mean)))
     away = queries - mean
-    return away @ inverse @ (release - mean) - np.einsum("ij,jk,ik->i", away, inverse, away) / (2 * n)
+    return away @ inverse @ (release - mean) - np.einsum("ij,jk,ik->i", away, inverse, away) / (
+        2 * n
+    )

@@ -36,7 +36,9 @@ def test_mahalanobis():
 
 def check_order():
     scores = np.array([4.0, 9.0, 1.0, 7.0, 2.0])
-    np.testing.assert_array_equal(scores[np.asarray(canaries.easy_medium_hard(scores))], [9.0, 4.0, 1.0])
+    np.testing.assert_array_equal(
+        scores[np.asarray(canaries.easy_medium_hard(scores))], [9.0, 4.0, 1.0]
+    )
 
 
 def test_easy_medium_hard():
@@ -75,15 +77,19 @@ def test_blank():
 
 
 def check_craft():
-    """Both objectives improve, only the inputs move, and the returned record has the best value that was seen."""
+    """Both objectives improve, only the inputs move,
+    and the returned record has the best value that was seen.
+    """
     w, examples, rows = problem()
     law = reference.estimate(rows, shrinkage=0.1)
     start = jax.tree.map(lambda leaf: leaf[0], examples)
     for objective, other in (("mahalanobis", law), ("canife", rows)):
-        crafted, seen = canaries.craft(loss, w, start, other, objective=objective, clip_norm=1.0, steps=150,
-                                       optimizer=optax.adam(0.1))
+        crafted, seen = canaries.craft(loss, w, start, other, objective=objective, clip_norm=1.0,
+                                       steps=150, optimizer=optax.adam(0.1))
         assert crafted["y"] == start["y"]
-        gradient = attacks.per_example_gradients(loss, w, jax.tree.map(lambda leaf: leaf[None], crafted))
+        gradient = attacks.per_example_gradients(
+            loss, w, jax.tree.map(lambda leaf: leaf[None], crafted)
+        )
         if objective == "mahalanobis":
             found = float(canaries.mahalanobis(attacks.clip(gradient, 1.0), law)[0])
             np.testing.assert_allclose(found, np.max(seen), rtol=1e-9)
@@ -103,7 +109,8 @@ def test_craft():
 def test_craft_moves_what_it_is_told_to():
     w, examples, rows = problem()
     start = {"x": jnp.asarray(examples["x"][0]), "y": 1, "weight": jnp.asarray(2.0)}
-    crafted, _ = canaries.craft(lambda w, e: e["weight"] * loss(w, e), w, start, reference.estimate(rows), steps=3,
+    crafted, _ = canaries.craft(lambda w, e: e["weight"] * loss(w, e), w, start,
+                                reference.estimate(rows), steps=3,
                                 inputs={"x": False, "y": False, "weight": True})
     np.testing.assert_array_equal(crafted["x"], start["x"])
     assert crafted["weight"] > 2

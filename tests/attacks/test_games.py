@@ -19,7 +19,8 @@ def mean_of(key, data):
 
 def check_play():
     """Coins are fair, the release sees what the scores are told, and every round is drawn anew."""
-    scores, member = games.play(jax.random.key(0), lambda key, member: (member, jax.random.uniform(key)),
+    scores, member = games.play(jax.random.key(0),
+                                lambda key, member: (member, jax.random.uniform(key)),
                                 lambda output: {"told": output[0], "drawn": output[1]}, 4001, 64)
     np.testing.assert_array_equal(scores["told"], member)
     assert abs(np.mean(member) - 0.5) < 0.03
@@ -32,8 +33,9 @@ def test_play():
 
 def check_crafter():
     """The target replaces one record, each place equally often, and nothing else changes."""
-    release = games.crafter(lambda key, data: data, lambda key, count: {"x": jnp.zeros((count, 2)), "y": jnp.arange(count)}, 5,
-                            {"x": jnp.ones(2), "y": 7})
+    release = games.crafter(lambda key, data: data,
+                            lambda key, count: {"x": jnp.zeros((count, 2)), "y": jnp.arange(count)},
+                            5, {"x": jnp.ones(2), "y": 7})
     keys = jax.random.split(jax.random.key(0), 2000)
     data = jax.vmap(release, (0, None))(keys, True)
     places = np.asarray(data["y"] == 7)
@@ -49,7 +51,9 @@ def test_crafter():
 
 def check_target_crafter():
     """A member is in the data, another target is not, and both follow the law of the data."""
-    release = games.target_crafter(lambda key, data: data, lambda key, count: jax.random.uniform(key, (count,)), 4)
+    release = games.target_crafter(
+        lambda key, data: data, lambda key, count: jax.random.uniform(key, (count,)), 4
+    )
     keys = jax.random.split(jax.random.key(0), 2000)
     for member in (True, False):
         targets, data = jax.vmap(release, (0, None))(keys, member)
@@ -68,7 +72,9 @@ def check_fixed():
         return jax.random.normal(key, (count, 50))
 
     z = jnp.full(50, 3.0)
-    scores, member = games.fixed_target(jax.random.key(1), mean_of, draw, 10, z, lambda mean: mean @ z, 500)
+    scores, member = games.fixed_target(
+        jax.random.key(1), mean_of, draw, 10, z, lambda mean: mean @ z, 500
+    )
     assert np.min(scores[member]) > np.max(scores[~member]) - 40
     assert abs(np.mean(scores[member]) - np.mean(scores[~member]) - 45) < 3
 
@@ -79,8 +85,9 @@ def test_fixed_target():
 
 def check_average():
     """The mean of a typical record's scores is the dimension over n higher inside."""
-    scores, member = games.average_target(jax.random.key(1), mean_of, lambda key, count: jax.random.normal(key, (count, 200)), 10,
-                                          lambda z, mean: mean @ z, 2000)
+    scores, member = games.average_target(jax.random.key(1), mean_of,
+                                          lambda key, count: jax.random.normal(key, (count, 200)),
+                                          10, lambda z, mean: mean @ z, 2000)
     assert abs(np.mean(scores[member]) - 20) < 1
     assert abs(np.mean(scores[~member])) < 1
 
@@ -112,8 +119,12 @@ def targets():
 
 
 def check_band(scores, member, curve):
-    """Type I errors and power of every threshold inside the Dvoretzky-Kiefer-Wolfowitz band around the curve."""
-    absent, present = (np.sort(np.asarray(scores)[np.asarray(chosen)])[::-1] for chosen in (~member, member))
+    """Type I errors and power of every threshold inside the Dvoretzky-Kiefer-Wolfowitz
+    band around the curve.
+    """
+    absent, present = (
+        np.sort(np.asarray(scores)[np.asarray(chosen)])[::-1] for chosen in (~member, member)
+    )
     a, b = (np.sqrt(np.log(4 / MISS) / (2 * len(side))) for side in (absent, present))
     every = np.sort(np.concatenate([absent, present]))
     fpr, power = (np.searchsorted(-side, -every, "left") / len(side) for side in (absent, present))
@@ -128,7 +139,8 @@ REFERENCES = (1000, 50, 10)
 
 @pytest.fixture(scope="module")
 def figures():
-    """Figures 2, 5 and 6 of Azize and Basu 2025 in one game: a record is its own copy for every target and mechanism.
+    """Figures 2, 5 and 6 of Azize and Basu 2025 in one game:
+    a record is its own copy for every target and mechanism.
 
     {name: scores}, member, and the targets' leakage scores.
     """
@@ -151,14 +163,22 @@ def figures():
 
     def score(means):
         z = goals["easy"][None]
-        scores = {kind: attacks.covariance(means[kind], goals[kind][None], law, N)[0] for kind in goals}
-        scores |= {f"exact {kind}": attacks.bernoulli_likelihood_ratio(means[kind], goals[kind][None], p)[0] for kind in goals}
-        scores |= {f"{count} references": attacks.covariance(means["easy"], z, law, N)[0] for count, law in estimated.items()}
+        scores = {
+            kind: attacks.covariance(means[kind], goals[kind][None], law, N)[0] for kind in goals
+        }
+        exact = attacks.bernoulli_likelihood_ratio
+        scores |= {f"exact {kind}": exact(means[kind], goals[kind][None], p)[0] for kind in goals}
+        scores |= {
+            f"{count} references": attacks.covariance(means["easy"], z, law, N)[0]
+            for count, law in estimated.items()
+        }
         return {**scores, "noise": attacks.covariance(means["noise"], z, law, N, NOISE)[0],
                 "sub-sampled": attacks.covariance(means["sub-sampled"], z, law, part)[0]}
 
     target_of = {name: goals[kind] > 0.5 for name, kind in kinds.items()}
-    scores, member = games.fixed_target(jax.random.key(1), mechanism, draw, N, target_of, score, ROUNDS, batch_size=8)
+    scores, member = games.fixed_target(
+        jax.random.key(1), mechanism, draw, N, target_of, score, ROUNDS, batch_size=8
+    )
     leakage = {kind: target.leakage_score(z, p, p * (1 - p), N) for kind, z in goals.items()}
     return scores, member, leakage
 
@@ -166,7 +186,9 @@ def figures():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
 def test_figure_2_targets(figures, kind):
-    """The mean of Bernoulli records at full size, by the covariance score and by the exact likelihood ratio (Eq. 11)."""
+    """The mean of Bernoulli records at full size, by the covariance score and by the exact
+    likelihood ratio (Eq. 11).
+    """
     scores, member, leakage = figures
     check_band(scores[kind], member, target.empirical_mean(leakage[kind]))
     check_band(scores[f"exact {kind}"], member, target.empirical_mean(leakage[kind]))
@@ -176,12 +198,16 @@ def test_figure_2_targets(figures, kind):
 def test_figure_2_noise(figures):
     scores, member, _ = figures
     p = thresholds() / 256
-    check_band(scores["noise"], member, target.noisy_mean(targets()["easy"], p, p * (1 - p), N, NOISE))
+    check_band(
+        scores["noise"], member, target.noisy_mean(targets()["easy"], p, p * (1 - p), N, NOISE)
+    )
 
 
 @pytest.mark.slow
 def test_figure_2_subsampling(figures):
-    """A random part of the records: the mixture, where the printed theorem is refuted by the same scores."""
+    """A random part of the records: the mixture,
+    where the printed theorem is refuted by the same scores.
+    """
     scores, member, leakage = figures
     check_band(scores["sub-sampled"], member, target.subsampled_mean(leakage["easy"], RATE))
     with pytest.raises(AssertionError):
@@ -190,7 +216,9 @@ def test_figure_2_subsampling(figures):
 
 @pytest.mark.slow
 def test_figure_6_references(figures):
-    """Mean and variances estimated from references: a thousand are as good as the truth, ten are not."""
+    """Mean and variances estimated from references:
+    a thousand are as good as the truth, ten are not.
+    """
     scores, member, leakage = figures
     curve = target.empirical_mean(leakage["easy"])
     check_band(scores["1000 references"], member, curve)

@@ -36,7 +36,10 @@ def nnx_loss(model, example):
 
 
 def check_rows(got, gradient, parameters):
-    want = [ravel_pytree(gradient(parameters, {"x": x, "y": y}))[0] for x, y in zip(EXAMPLES["x"], EXAMPLES["y"])]
+    want = [
+        ravel_pytree(gradient(parameters, {"x": x, "y": y}))[0]
+        for x, y in zip(EXAMPLES["x"], EXAMPLES["y"])
+    ]
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
@@ -45,7 +48,8 @@ def check_nnx():
     graph, parameters, rest = nnx.split(model, nnx.Param, ...)
     gradient = jax.grad(lambda p, example: nnx_loss(nnx.merge(graph, p, rest), example))
     for chunk in (1, 4, 64):
-        check_rows(attacks.per_example_gradients(nnx_loss, model, EXAMPLES, chunk_size=chunk), gradient, parameters)
+        check_rows(attacks.per_example_gradients(nnx_loss, model, EXAMPLES, chunk_size=chunk),
+                   gradient, parameters)
 
 
 def test_nnx():
@@ -65,7 +69,9 @@ def test_linen():
 def test_last_layer_alone():
     model = Network(nnx.Rngs(0))
     every = attacks.per_example_gradients(nnx_loss, model, EXAMPLES)
-    last = attacks.per_example_gradients(nnx_loss, model, EXAMPLES, keep=lambda path: "last" in path)
+    last = attacks.per_example_gradients(
+        nnx_loss, model, EXAMPLES, keep=lambda path: "last" in path
+    )
     assert every.shape == (11, 4 * 5 + 5 + 5 * 3 + 3)
     np.testing.assert_allclose(last, every[:, -18:], rtol=1e-12)
 
@@ -93,12 +99,25 @@ def test_under_jit():
     np.testing.assert_allclose(got, 2 * EXAMPLES["x"] ** 2)
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: attacks.per_example_gradients(nnx_loss, Network(nnx.Rngs(0)), EXAMPLES, keep=lambda path: False), "keep leaves no"),
-    (lambda: attacks.per_example_gradients(nnx_loss, Network(nnx.Rngs(0)), {"x": np.zeros((3, 4)), "y": np.zeros(2)}), "leading"),
-    (lambda: attacks.per_example_gradients(nnx_loss, Network(nnx.Rngs(0)), 1.0), "leading"),
-    (lambda: attacks.clip(np.ones(3), 0.0), "norm = 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (
+            lambda: attacks.per_example_gradients(
+                nnx_loss, Network(nnx.Rngs(0)), EXAMPLES, keep=lambda path: False
+            ),
+            "keep leaves no",
+        ),
+        (
+            lambda: attacks.per_example_gradients(
+                nnx_loss, Network(nnx.Rngs(0)), {"x": np.zeros((3, 4)), "y": np.zeros(2)}
+            ),
+            "leading",
+        ),
+        (lambda: attacks.per_example_gradients(nnx_loss, Network(nnx.Rngs(0)), 1.0), "leading"),
+        (lambda: attacks.clip(np.ones(3), 0.0), "norm = 0"),
+    ],
+)
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()
@@ -106,7 +125,11 @@ def test_errors(call, match):
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-25, 1.0, 1e25, 1e37])
 def test_clip_at_any_scale(scale):
-    """Squares of float32 entries beyond 1e19 overflow, those below 1e-23 vanish; the norm does neither."""
+    """Squares of float32 entries beyond 1e19 overflow, those below 1e-23 vanish;
+    the norm does neither.
+    """
     gradient = jnp.array([0.6, -0.8], jnp.float32) * jnp.float32(scale)
     norm = min(scale / 2, 1.0)
-    np.testing.assert_allclose(attacks.clip(gradient, norm), np.array([0.6, -0.8]) * norm, rtol=3e-6)
+    np.testing.assert_allclose(
+        attacks.clip(gradient, norm), np.array([0.6, -0.8]) * norm, rtol=3e-6
+    )

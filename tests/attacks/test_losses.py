@@ -13,7 +13,9 @@ def check_confidence():
     logits, labels = random.normal(size=(6, 4)), np.array([0, 1, 2, 3, 0, 1])
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     p = p[np.arange(6), labels]
-    np.testing.assert_allclose(attacks.confidence(logits, labels), np.log(p) - np.log1p(-p), rtol=1e-12)
+    np.testing.assert_allclose(
+        attacks.confidence(logits, labels), np.log(p) - np.log1p(-p), rtol=1e-12
+    )
     np.testing.assert_allclose(attacks.confidence([[800.0, 0.0, -50.0]], [0]), [800.0], rtol=1e-12)
 
 
@@ -33,7 +35,11 @@ def shadows(models=40, queries=5, seed=0):
     random = np.random.default_rng(seed)
     member = random.uniform(size=(models, queries)) < 0.5
     spread = np.linspace(0.5, 2, queries)
-    return random.normal(size=(models, queries)) * spread + 3 * member, member, random.normal(size=queries) * spread
+    return (
+        random.normal(size=(models, queries)) * spread + 3 * member,
+        member,
+        random.normal(size=queries) * spread,
+    )
 
 
 def check_offline():
@@ -42,7 +48,9 @@ def check_offline():
     np.testing.assert_allclose(attacks.offline_lira(seen, values), want, rtol=1e-12)
     pooled = np.sqrt(np.mean(values.var(0, ddof=1)))
     want = -scipy.stats.norm.logsf(seen, values.mean(0), pooled)
-    np.testing.assert_allclose(attacks.offline_lira(seen, values, same_spread=True), want, rtol=1e-12)
+    np.testing.assert_allclose(
+        attacks.offline_lira(seen, values, same_spread=True), want, rtol=1e-12
+    )
 
 
 def test_offline_lira():
@@ -67,17 +75,24 @@ def test_online_lira():
 
 def test_under_vmap():
     values, member, seen = shadows()
-    got = jax.vmap(attacks.online_lira)(np.stack([seen, seen + 1]), np.stack([values] * 2), np.stack([member] * 2))
+    got = jax.vmap(attacks.online_lira)(
+        np.stack([seen, seen + 1]), np.stack([values] * 2), np.stack([member] * 2)
+    )
     np.testing.assert_allclose(got[1], attacks.online_lira(seen + 1, values, member), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: attacks.confidence(np.zeros((3, 1)), np.zeros(3, int)), "1 classes"),
-    (lambda: attacks.offline_lira(np.zeros(3), np.zeros((1, 3))), "1 models"),
-    (lambda: attacks.offline_lira(np.zeros(3), np.zeros((4, 2))), "out has shape"),
-    (lambda: attacks.online_lira(np.zeros(1), np.zeros((4, 1)), np.ones((4, 1), bool)), "0 models"),
-    (lambda: attacks.online_lira(np.zeros(1), np.zeros((4, 1)), np.ones((3, 1), bool)), "shadow has shape"),
-])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: attacks.confidence(np.zeros((3, 1)), np.zeros(3, int)), "1 classes"),
+        (lambda: attacks.offline_lira(np.zeros(3), np.zeros((1, 3))), "1 models"),
+        (lambda: attacks.offline_lira(np.zeros(3), np.zeros((4, 2))), "out has shape"),
+        (lambda: attacks.online_lira(np.zeros(1), np.zeros((4, 1)), np.ones((4, 1), bool)),
+         "0 models"),
+        (lambda: attacks.online_lira(np.zeros(1), np.zeros((4, 1)), np.ones((3, 1), bool)),
+         "shadow has shape"),
+    ],
+)
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()

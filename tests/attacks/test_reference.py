@@ -1,4 +1,6 @@
-"""Reference statistics: the three forms against linear algebra in full, scikit-learn's shrinkage, and each other."""
+"""Reference statistics: the three forms against linear algebra in full,
+scikit-learn's shrinkage, and each other.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ sklearn = pytest.importorskip("sklearn.covariance")
 def gradients(n, d, seed=0):
     """Correlated, with a mean: rows of a law that is far from round."""
     random = np.random.default_rng(seed)
-    return random.normal(size=(n, d)) @ random.normal(size=(d, d)) / np.sqrt(d) * np.geomspace(0.1, 3, d) + np.linspace(-1, 2, d)
+    return random.normal(size=(n, d)) @ random.normal(size=(d, d)) / np.sqrt(d) * np.geomspace(
+        0.1, 3, d
+    ) + np.linspace(-1, 2, d)
 
 
 def vectors(d, count=4, seed=1):
@@ -35,7 +39,9 @@ def dense(data, shrinkage):
         shrinkage = sklearn.ledoit_wolf(data)[1]
     elif shrinkage == "oas":
         shrinkage = sklearn.oas(data)[1]
-    return (1 - shrinkage) * scatter + shrinkage * np.trace(scatter) / data.shape[1] * np.eye(data.shape[1])
+    return (1 - shrinkage) * scatter + shrinkage * np.trace(scatter) / data.shape[1] * np.eye(
+        data.shape[1]
+    )
 
 
 def check_products(law, covariance, rtol=1e-9):
@@ -47,13 +53,17 @@ def check_products(law, covariance, rtol=1e-9):
 
 @pytest.mark.parametrize("d", [16, 20, 31])
 def test_blocks_of_columns(monkeypatch, d):
-    """Products of long vectors, block by block, with and without a rest, are the products; a vector stands for equal rows."""
+    """Products of long vectors, block by block, with and without a rest, are the products;
+    a vector stands for equal rows.
+    """
     monkeypatch.setattr(reference, "_BLOCK", 5)
     data = gradients(12, d)
     law = reference.estimate(data, "low_rank", 0.1)
     check_products(law, dense(data, 0.1))
     x, y = vectors(d)
-    for got, want in zip(law.products(x, y[0]), law.products(x, np.broadcast_to(y[0], x.shape)), strict=True):
+    for got, want in zip(
+        law.products(x, y[0]), law.products(x, np.broadcast_to(y[0], x.shape)), strict=True
+    ):
         np.testing.assert_allclose(got, want if got.ndim else want[0], rtol=1e-12)
 
 
@@ -61,7 +71,9 @@ def test_blocks_of_columns(monkeypatch, d):
 @pytest.mark.parametrize("form", ["full", "low_rank"])
 @pytest.mark.parametrize(("n", "d"), [(60, 12), (12, 60), (3, 30)])
 def test_estimates(n, d, form, shrinkage):
-    """Both forms are the dense matrix, in many dimensions and in few; the low rank equals the dense one."""
+    """Both forms are the dense matrix, in many dimensions and in few;
+    the low rank equals the dense one.
+    """
     data = gradients(n, d)
     law = reference.estimate(data, form, shrinkage)
     assert isinstance(law, Full if form == "full" else LowRank)
@@ -75,7 +87,11 @@ def test_estimates(n, d, form, shrinkage):
 
 def test_two_gradients_shrink_to_what_scikit_learn_says():
     law = reference.estimate(gradients(2, 30), "low_rank", "oas")
-    np.testing.assert_allclose(law.rest, sklearn.oas(gradients(2, 30))[1] * np.var(gradients(2, 30), axis=0).mean(), rtol=1e-12)
+    np.testing.assert_allclose(
+        law.rest,
+        sklearn.oas(gradients(2, 30))[1] * np.var(gradients(2, 30), axis=0).mean(),
+        rtol=1e-12,
+    )
 
 
 def test_full_rank_without_shrinkage():
@@ -108,7 +124,8 @@ def test_chunks_are_one_array(form):
     x, y = vectors(12)
     for got, want in zip(chunked.products(x, y), whole.products(x, y), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
-    for got, want in zip(whole.products(x, y), reference.estimate(gradients(60, 12), form).products(x, y), strict=True):
+    for got, want in zip(whole.products(x, y),
+                         reference.estimate(gradients(60, 12), form).products(x, y), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
@@ -137,7 +154,9 @@ def test_under_jit_and_vmap():
     data = jnp.asarray(gradients(12, 60))
     x, y = vectors(60)
     want = reference.estimate(data).of_mean(4, 0.1).products(x, y)
-    got = jax.jit(lambda data, n, noise: reference.estimate(data, "low_rank").of_mean(n, noise).products(x, y))(data, 4, 0.1)
+    got = jax.jit(
+        lambda data, n, noise: reference.estimate(data, "low_rank").of_mean(n, noise).products(x, y)
+    )(data, 4, 0.1)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)
     full = reference.estimate(gradients(60, 12))
@@ -160,15 +179,19 @@ found = []
 for place in (lambda array, *axes: jax.numpy.asarray(array), put):
     law = reference.estimate(place(data, None, "d"), "low_rank")
     rows, mean = place(queries, None, "d"), place(release, "d")
-    found.append([np.asarray(glir(mean, rows, law, 5, 0.1)), np.asarray(covariance(mean, rows, law, 5))])
+    found.append([np.asarray(glir(mean, rows, law, 5, 0.1)), \
+np.asarray(covariance(mean, rows, law, 5))])
 gap = max(float(np.max(np.abs(a - b))) for a, b in zip(*found))
 print(json.dumps({"devices": len(law.centred.sharding.device_set), "gap": gap}))
 """
 
 
 def test_scores_do_not_depend_on_the_sharding():
-    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, env=env, check=False)
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+           "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", SHARDED], capture_output=True, text=True, env=env, check=False
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["devices"] == 8

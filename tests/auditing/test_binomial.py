@@ -13,10 +13,18 @@ def check_limits():
         k = np.unique(np.linspace(0, n, 9).astype(int))
         for miss in (1e-6, 0.01, 0.3):
             low, high = auditing.clopper_pearson(k, n, miss)
-            np.testing.assert_allclose(low, np.where(k > 0, scipy.stats.beta.ppf(miss, np.maximum(k, 1e-9), n - k + 1), 0),
-                                       rtol=1e-7, atol=1e-13)
-            np.testing.assert_allclose(high, np.where(k < n, scipy.stats.beta.ppf(1 - miss, k + 1, np.maximum(n - k, 1e-9)), 1),
-                                       rtol=1e-7, atol=1e-13)
+            np.testing.assert_allclose(
+                low,
+                np.where(k > 0, scipy.stats.beta.ppf(miss, np.maximum(k, 1e-9), n - k + 1), 0),
+                rtol=1e-7,
+                atol=1e-13,
+            )
+            np.testing.assert_allclose(
+                high,
+                np.where(k < n, scipy.stats.beta.ppf(1 - miss, k + 1, np.maximum(n - k, 1e-9)), 1),
+                rtol=1e-7,
+                atol=1e-13,
+            )
 
 
 def test_limits():

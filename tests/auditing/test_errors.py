@@ -1,4 +1,6 @@
-"""Statements from scores: never more than there is, close to it with many scores, and false at most as often as they may be."""
+"""Statements from scores: never more than there is, close to it with many scores, and false at most
+as often as they may be.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,12 +8,15 @@ import pytest
 import scipy.stats
 
 from jaxpriv import auditing, worst_case
+from tests.stats.checks import compilations
 
 NULL_LAWS = {
     "normal": lambda random, n: random.normal(size=n),
     "ties": lambda random, n: random.integers(0, 3, n).astype(float),
     "heavy": lambda random, n: random.standard_cauchy(n),
-    "infinite": lambda random, n: np.where(random.uniform(size=n) < 0.2, -np.inf, random.normal(size=n)),
+    "infinite": lambda random, n: np.where(
+        random.uniform(size=n) < 0.2, -np.inf, random.normal(size=n)
+    ),
 }
 
 
@@ -61,7 +66,9 @@ def test_epsilon_of_randomised_response():
 
 
 def test_reverse_direction_counts():
-    """Members that are found with certainty, though most are not: only the test with "absent" as null shows it; and mirrored."""
+    """Members that are found with certainty, though most are not: only the test with "absent" as
+    null shows it; and mirrored.
+    """
     random = np.random.default_rng(0)
     member = np.arange(40_000) % 2 == 1
     shown = member & (random.uniform(size=40_000) < 0.2)
@@ -84,7 +91,8 @@ def check_violation():
     assert not found.violation(worst_case.gaussian(2.0)).violated
     told = found.violation(worst_case.gaussian(1.7))
     assert told.violated
-    assert told.power > told.allowed == pytest.approx(float(worst_case.gaussian(1.7).power(told.alpha)))
+    allowed = float(worst_case.gaussian(1.7).power(told.alpha))
+    assert told.power > told.allowed == pytest.approx(allowed)
 
 
 def test_violation():
@@ -100,9 +108,11 @@ def check_band():
         assert np.all((low <= truth) & (truth <= high))
         assert np.all((low >= 0) & (high <= 1))
         assert np.mean(high - low) < 0.25
-    assert np.mean(np.subtract(*auditing.audit(*gaussian_scores(1.5, 400_000), thresholds=64).band(alpha)[::-1])) < 0.06
+    many = auditing.audit(*gaussian_scores(1.5, 400_000), thresholds=64)
+    assert np.mean(np.subtract(*many.band(alpha)[::-1])) < 0.06
 
 
+@pytest.mark.optimized  # runs for longer than it compiles
 def test_band():
     check_band()
 
@@ -110,7 +120,8 @@ def test_band():
 def false_alarms(statement, law, audits=1000, n=400, seed=0):
     """The share of audits of scores without information that claim something."""
     random = np.random.default_rng(seed)
-    return np.mean([statement(NULL_LAWS[law](random, n), random.permutation(n) % 2 == 0) for _ in range(audits)])
+    return np.mean([statement(NULL_LAWS[law](random, n), random.permutation(n) % 2 == 0)
+                    for _ in range(audits)])
 
 
 def says_anything(scores, member):
@@ -120,7 +131,9 @@ def says_anything(scores, member):
 
 STATEMENTS = {
     "audit": says_anything,
-    "one run": lambda scores, member: max(auditing.one_run(scores, member, delta).epsilon for delta in (0.0, 1e-5)) > 0,
+    "one run": lambda scores, member: (
+        max(auditing.one_run(scores, member, delta).epsilon for delta in (0.0, 1e-5)) > 0
+    ),
     "rate": lambda scores, member: auditing.tpr_at_fpr(scores, member, 0.1).lower > 0.1,
 }
 
@@ -137,7 +150,8 @@ def test_false_alarms(statement, law):
 def test_false_alarms_of_violations():
     """A claim that is exactly true is called false at most as often as it may be."""
     claim = worst_case.gaussian(1.0)
-    assert np.mean([auditing.audit(*gaussian_scores(1.0, 1000, seed)).violation(claim).violated for seed in range(300)]) <= 0.05
+    assert np.mean([auditing.audit(*gaussian_scores(1.0, 1000, seed)).violation(claim).violated
+                    for seed in range(300)]) <= 0.05
 
 
 def test_sorted_files_with_ties_tell_nothing():
@@ -173,7 +187,9 @@ def test_too_few_scores_for_a_rate():
 def check_auc():
     random = np.random.default_rng(0)
     scores, member = random.integers(0, 9, 300).astype(float), random.uniform(size=300) < 0.3
-    want = scipy.stats.mannwhitneyu(scores[member], scores[~member]).statistic / (member.sum() * (~member).sum())
+    want = scipy.stats.mannwhitneyu(scores[member], scores[~member]).statistic / (
+        member.sum() * (~member).sum()
+    )
     assert auditing.auc(scores, member) == pytest.approx(want, rel=1e-12)
 
 
@@ -219,4 +235,25 @@ def test_bad_input(call, match):
 
 def test_jax_arrays():
     scores, member = gaussian_scores(2.0, 4000)
-    assert auditing.audit(jnp.asarray(scores), jnp.asarray(member)).mu() == auditing.audit(scores, member).mu()
+    assert (
+        auditing.audit(jnp.asarray(scores), jnp.asarray(member)).mu()
+        == auditing.audit(scores, member).mu()
+    )
+
+
+def test_nothing_is_compiled():
+    """Scores are audited once: nobody should wait for a compiler."""
+    random = np.random.default_rng(3)
+    member = random.uniform(size=500) < 0.5
+    scores = random.normal(size=500) + member
+    with compilations() as found:
+        result = auditing.audit(scores, member)
+        assert str(result)
+        result.violation(worst_case.gaussian(1.0))
+        result.band(0.1)
+        auditing.one_run(scores, member, 1e-5)
+        auditing.auc(scores, member)
+        auditing.tpr_at_fpr(scores, member, 0.1)
+        auditing.advantage(scores, member)
+        auditing.roc(scores, member)
+    assert found == []

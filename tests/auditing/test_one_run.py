@@ -1,4 +1,6 @@
-"""One-run auditing: the formula against the authors' loop, its guarantee against worst-case mechanisms, its power."""
+"""One-run auditing: the formula against the authors' loop,
+its guarantee against worst-case mechanisms, its power.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +23,8 @@ def by_loop(epsilon, delta, correct, guesses, canaries):
 def check_p_value():
     for epsilon in (0.0, 0.3, 2.0, 6.0):
         for delta in (0.0, 1e-5, 1e-2):
-            for correct, guesses, canaries in ((0, 10, 10), (7, 10, 50), (90, 100, 1000), (1000, 1000, 5000)):
+            for correct, guesses, canaries in ((0, 10, 10), (7, 10, 50), (90, 100, 1000),
+                                               (1000, 1000, 5000)):
                 want = by_loop(epsilon, delta, correct, guesses, canaries)
                 got = auditing.one_run_p_value(epsilon, delta, correct, guesses, canaries)
                 np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-300)
@@ -32,7 +35,9 @@ def test_p_value():
 
 
 def respond(epsilon, delta, m, random):
-    """Randomised response on every canary, with probability delta per canary in the clear: what attains (eps, delta)."""
+    """Randomised response on every canary, with probability delta per canary in the clear:
+    what attains (eps, delta).
+    """
     member = random.uniform(size=m) < 0.5
     told = np.where(random.uniform(size=m) < 1 / (1 + np.exp(-epsilon)), member, ~member)
     sure = random.uniform(size=m) < delta
@@ -41,10 +46,15 @@ def respond(epsilon, delta, m, random):
 
 
 def check_guarantee():
-    """The bound exceeds epsilon in at most 5% of runs of mechanisms that just attain it, and comes near it."""
+    """The bound exceeds epsilon in at most 5% of runs of mechanisms that just attain it,
+    and comes near it.
+    """
     for epsilon, delta in ((0.5, 0.0), (2.0, 0.0), (2.0, 1e-3)):
         random = np.random.default_rng(0)
-        runs = (auditing.one_run(*respond(epsilon, delta, 1000, random), delta, guesses=1000) for _ in range(400))
+        runs = (
+            auditing.one_run(*respond(epsilon, delta, 1000, random), delta, guesses=1000)
+            for _ in range(400)
+        )
         found = np.array([run.epsilon for run in runs])
         assert np.mean(found > epsilon) <= 0.07
         assert np.median(found) > 0.6 * epsilon if delta else np.median(found) > 0.7 * epsilon

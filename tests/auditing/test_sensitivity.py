@@ -1,4 +1,6 @@
-"""The checks of auditing notice: each public function with a plausible slip in it turns its check red."""
+"""The checks of auditing notice: each public function with a plausible slip in it
+turns its check red.
+"""
 
 import numpy as np
 import pytest
@@ -44,22 +46,41 @@ def optimistic(scores, member, delta=0.0, guesses=None, confidence=0.95, true=au
 SLIPS = {
     "normal limits": (auditing, "clopper_pearson", wilson, test_binomial.check_limits),
     "estimates for limits": (errors, "_points", estimates, test_errors.check_band),
-    "audit at half the confidence": (auditing, "audit", lambda s, m, confidence=0.95, thresholds=32, true=auditing.audit:
-                                     true(s, m, 1e-9, 2), test_errors.check_band),
-    "alpha for power": (Audit, "mu", lambda self: float(np.max(self.forward.power_lower)), test_errors.check_mu),
-    "delta left out": (Audit, "epsilon", lambda self, delta, true=Audit.epsilon: true(self, 0.0), test_errors.check_epsilon),
-    "pure epsilon": (Audit, "gaussian_epsilon", lambda self, delta: self.epsilon(delta), test_errors.check_epsilon),
-    "estimates refute": (Audit, "violation", lambda self, curve: errors.Violation(True, "forward", 0.1, 0.5, 0.4),
+    "audit at half the confidence": (
+        auditing,
+        "audit",
+        lambda s, m, confidence=0.95, thresholds=32, true=auditing.audit: true(s, m, 1e-9, 2),
+        test_errors.check_band,
+    ),
+    "alpha for power": (Audit, "mu", lambda self: float(np.max(self.forward.power_lower)),
+                        test_errors.check_mu),
+    "delta left out": (Audit, "epsilon", lambda self, delta, true=Audit.epsilon: true(self, 0.0),
+                       test_errors.check_epsilon),
+    "pure epsilon": (Audit, "gaussian_epsilon", lambda self, delta: self.epsilon(delta),
+                     test_errors.check_epsilon),
+    "estimates refute": (Audit, "violation",
+                         lambda self, curve: errors.Violation(True, "forward", 0.1, 0.5, 0.4),
                          test_errors.check_violation),
-    "band of the points alone": (Audit, "band", lambda self, alpha: (np.interp(alpha, [0, 1], [0, 1]),) * 2,
+    "band of the points alone": (Audit, "band",
+                                 lambda self, alpha: (np.interp(alpha, [0, 1], [0, 1]),) * 2,
                                  test_errors.check_band),
-    "rate at the estimated threshold": (auditing, "tpr_at_fpr", lambda s, m, fpr, true=auditing.tpr_at_fpr:
-                                        true(s, m, fpr)._replace(lower=0.3, upper=0.4), test_errors.check_rate),
-    "ties count nothing": (auditing, "auc", lambda s, m: float(np.mean(s[m][:, None] > s[~m][None])), test_errors.check_auc),
+    "rate at the estimated threshold": (
+        auditing,
+        "tpr_at_fpr",
+        lambda s, m, fpr, true=auditing.tpr_at_fpr: true(s, m, fpr)._replace(lower=0.3, upper=0.4),
+        test_errors.check_rate,
+    ),
+    "ties count nothing": (auditing, "auc",
+                           lambda s, m: float(np.mean(s[m][:, None] > s[~m][None])),
+                           test_errors.check_auc),
     "the last point missing": (auditing, "roc", strict_roc, test_errors.check_roc),
-    "accuracy for advantage": (auditing, "advantage", lambda s, m: float(np.max(auditing_roc(s, m)[1])), test_errors.check_roc),
-    "p-value without delta": (auditing, "one_run_p_value", without_delta, test_one_run.check_p_value),
-    "one run at half the confidence": (auditing, "one_run", optimistic, test_one_run.check_guarantee),
+    "accuracy for advantage": (auditing, "advantage",
+                               lambda s, m: float(np.max(auditing_roc(s, m)[1])),
+                               test_errors.check_roc),
+    "p-value without delta": (auditing, "one_run_p_value", without_delta,
+                              test_one_run.check_p_value),
+    "one run at half the confidence": (auditing, "one_run", optimistic,
+                                       test_one_run.check_guarantee),
 }
 
 
@@ -71,5 +92,7 @@ def test_slip_is_seen(name, monkeypatch):
 
 def test_every_public_name_has_a_slip():
     names = {name for name in auditing.__all__ if not isinstance(getattr(auditing, name), type)}
-    names |= {name for name in vars(Audit) if not name.startswith("_") and callable(getattr(Audit, name))}
+    names |= {
+        name for name in vars(Audit) if not name.startswith("_") and callable(getattr(Audit, name))
+    }
     assert names <= {attribute for _, attribute, _, _ in SLIPS.values()}

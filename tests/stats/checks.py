@@ -1,4 +1,6 @@
-"""What the tests of the laws share: their names and shapes, reference points, evaluation in one shape, and `check`."""
+"""What the tests of the laws share: their names and shapes, reference points,
+evaluation in one shape, and `check`.
+"""
 
 import contextlib
 import functools
@@ -46,7 +48,9 @@ def names(law, op):
 
 
 def blocks(args, dtype=np.float64):
-    """Broadcast, flatten, and cut into blocks of SIZE; the last is filled up with its last element."""
+    """Broadcast, flatten, and cut into blocks of SIZE;
+    the last is filled up with its last element.
+    """
     flat = [np.ravel(a) for a in np.broadcast_arrays(*[np.asarray(a, dtype) for a in args])]
     size = flat[0].size
     fill = -size % SIZE
@@ -61,7 +65,9 @@ def full(law, args):
 
 
 def evaluate(f, law, *args, dtype=np.float64):
-    """f(*args, loc, scale) on all points at once, as one flat NumPy array; by NumPy in float64, by JAX in other dtypes."""
+    """f(*args, loc, scale) on all points at once, as one flat NumPy array;
+    by NumPy in float64, by JAX in other dtypes.
+    """
     size, parts = blocks(full(law, args), dtype)
     given = parts if dtype == np.float64 else [[jnp.asarray(a) for a in part] for part in parts]
     return np.concatenate([np.asarray(f(*part)) for part in given])[:size]
@@ -77,7 +83,9 @@ def by_jax(f, law, *args):
 
 @contextlib.contextmanager
 def compilations():
-    """The list of what JAX traces, lowers and compiles inside the block, by the names of JAX's own events."""
+    """The list of what JAX traces, lowers and compiles inside the block,
+    by the names of JAX's own events.
+    """
     found = []
 
     def listen(event, *_, **__):
@@ -93,9 +101,11 @@ def compilations():
 
 @functools.lru_cache(None)
 def compiled(law, op):
-    """Value, forward derivative along given tangents, and all reverse derivatives, in one jitted function.
+    """Value, forward derivative along given tangents, and all reverse derivatives,
+    in one jitted function.
 
-    One linearization serves both: it halves the time to compile, and is what jax.jvp and jax.grad do.
+    One linearization serves both: it halves the time to compile,
+    and is what jax.jvp and jax.grad do.
     """
     f = function(law, op)
 
@@ -107,7 +117,9 @@ def compiled(law, op):
 
 
 def differentiate(law, op, *args):
-    """The jitted value (n,), and the derivatives in every argument, forward and reverse: (n, arguments) each."""
+    """The jitted value (n,), and the derivatives in every argument, forward and reverse:
+    (n, arguments) each.
+    """
     size, parts = blocks(full(law, args))
     values, forwards, backwards = [], [], []
     for part in parts:
@@ -130,10 +142,17 @@ def table(name):
 
 @functools.lru_cache(None)
 def references(law):
-    """(arguments, logs): a list of float tuples (x, *shapes), and the mpmath triples (log pdf, log cdf, log sf)."""
+    """(arguments, logs): a list of float tuples (x, *shapes),
+    and the mpmath triples (log pdf, log cdf, log sf).
+    """
     if law in ("chi2", "ncx2"):
-        golden = [((e["x"], e["d"], e["lam"]), [e["log_pdf"], e["log_cdf"], e["log_sf"]]) for e in table("ncx2")]
-        extreme = [((e["x"], e["df"], e["nc"]), [e[name] for name in LOGS]) for e in table("ncx2_extreme")]
+        golden = [
+            ((e["x"], e["d"], e["lam"]), [e["log_pdf"], e["log_cdf"], e["log_sf"]])
+            for e in table("ncx2")
+        ]
+        extreme = [
+            ((e["x"], e["df"], e["nc"]), [e[name] for name in LOGS]) for e in table("ncx2_extreme")
+        ]
         rows = [(args, [mpf(v) for v in logs]) for args, logs in golden + extreme]
         if law == "chi2":
             rows = [(args[:2], logs) for args, logs in rows if args[2] == 0]
@@ -169,13 +188,17 @@ def columns(rows):
 
 @functools.lru_cache(None)
 def quantile_references(law, op):
-    """(probabilities, shapes, x): the rounded probability of each reference point and the exact quantile of *that*.
+    """(probabilities, shapes, x): the rounded probability of each reference point and the exact
+    quantile of *that*.
 
-    The rounding moves the quantile by its size over the density, first order being enough: it is 1e-16 of the tail.
+    The rounding moves the quantile by its size over the density, first order being enough:
+    it is 1e-16 of the tail.
     """
     chosen = []
     for args, (log_pdf, log_cdf, log_sf) in zip(*references(law), strict=True):
-        log_tail, log_other, sign = (log_cdf, log_sf, 1) if op.startswith("ppf") else (log_sf, log_cdf, -1)
+        log_tail, log_other, sign = (
+            (log_cdf, log_sf, 1) if op.startswith("ppf") else (log_sf, log_cdf, -1)
+        )
         if op.endswith("_exp"):
             probability = float(log_tail)
             usable = -1e6 < probability < -1e-290
@@ -197,16 +220,20 @@ def worst(law, op, got, want, bound, inputs):
     bad = ~(gap <= 1)
     if bad.any():
         k = int(np.argmax(np.where(np.isnan(gap), math.inf, gap)))
-        point = ", ".join(f"{float(v)!r}" for v in (np.broadcast_to(a, got.shape)[k] for a in inputs))
+        point = ", ".join(
+            f"{float(v)!r}" for v in (np.broadcast_to(a, got.shape)[k] for a in inputs)
+        )
         message = f"{law}.{op}({point}) = {float(got[k])!r}, want {float(want[k])!r}"
-        raise AssertionError(f"{message}: {gap[k]:.3g} of the bound; {bad.sum()} of {bad.size} points fail")
+        raise AssertionError(
+            f"{message}: {gap[k]:.3g} of the bound; {bad.sum()} of {bad.size} points fail"
+        )
 
 
 def check(law, op, f, tolerance=1e-11):
     """Assert that f is the function `op` of `law` at every reference point.
 
-    Logarithms within `tolerance` of max(1, |log p|); probabilities and densities within the same, relative to
-    themselves; quantiles within 1e-9 of themselves.
+    Logarithms within `tolerance` of max(1, |log p|); probabilities and densities within the same,
+    relative to themselves; quantiles within 1e-9 of themselves.
     """
     if op in QUANTILES:
         inputs, want = quantile_references(law, op)

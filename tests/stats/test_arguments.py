@@ -1,4 +1,6 @@
-"""Arguments: NaN, what lies outside the range, dtypes, Python numbers, float32 accuracy, and SciPy's names."""
+"""Arguments: NaN, what lies outside the range, dtypes, Python numbers, float32 accuracy,
+and SciPy's names.
+"""
 
 import inspect
 import math
@@ -56,7 +58,8 @@ def jitted(law, op, *args):
     return np.asarray(compiled(law, op)(tuple(part), tuple(np.zeros(SIZE) for _ in part))[0])
 
 
-LONG = [(law, op) for law in ("chi2", "foldnorm") for op in QUANTILES]  # to compile; ncx2 has the same quantiles
+# to compile; ncx2 has the same quantiles
+LONG = [(law, op) for law in ("chi2", "foldnorm") for op in QUANTILES]
 QUICK = [pytest.param(*case, marks=pytest.mark.slow if case in LONG else ()) for case in EVERY]
 
 
@@ -79,7 +82,8 @@ def test_out_of_range_raises(law, op, name):
             function(law, op)(*replaced(law, op, name, value))
         assert text in str(caught.value)
         assert str(value) in str(caught.value)
-        for array in (np.array([GOOD[name], value, GOOD[name]]), jnp.array([[value], [GOOD[name]]])):
+        for array in (np.array([GOOD[name], value, GOOD[name]]),
+                      jnp.array([[value], [GOOD[name]]])):
             with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
                 function(law, op)(*replaced(law, op, name, array))
             assert text in str(caught.value)
@@ -105,7 +109,9 @@ def test_out_of_range_is_nan_under_jit(law, op):
     rows.append(good(law, op))
     got = jitted(law, op, *columns(rows))[: len(rows)]
     np.testing.assert_array_equal(np.isnan(got), [*bad, False])
-    np.testing.assert_allclose(got[[0, -1]], evaluate(function(law, op), law, *good(law, op))[0], rtol=1e-13)
+    np.testing.assert_allclose(
+        got[[0, -1]], evaluate(function(law, op), law, *good(law, op))[0], rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize("op", ["logsf", "isf"])
@@ -119,7 +125,9 @@ def test_bad_parameter_beside_a_traced_one_raises(law, op):
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_dtypes(law, op):
-    """The result has the promoted dtype of the arguments: Python numbers and integers do not widen the floats."""
+    """The result has the promoted dtype of the arguments:
+    Python numbers and integers do not widen the floats.
+    """
     f, count = function(law, op), len(names(law, op))
 
     def dtype(*dtypes):
@@ -127,7 +135,10 @@ def test_dtypes(law, op):
 
     for name in (jnp.float32, jnp.float64, jnp.bfloat16, jnp.float16):
         assert dtype(*[name] * count) == name
-    assert jax.eval_shape(f, jax.ShapeDtypeStruct((), jnp.float32), *good(law, op)[1:]).dtype == jnp.float32
+    assert (
+        jax.eval_shape(f, jax.ShapeDtypeStruct((), jnp.float32), *good(law, op)[1:]).dtype
+        == jnp.float32
+    )
     assert dtype(jnp.float32, *[jnp.int32] * (count - 1)) == jnp.float32
     assert dtype(*[jnp.int32] * count) == jnp.float64
     assert dtype(jnp.float16, *[jnp.float32] * (count - 2), jnp.float64) == jnp.float64
@@ -135,7 +146,9 @@ def test_dtypes(law, op):
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_numpy_in_numpy_out(law, op):
-    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's; one number comes back as one."""
+    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's;
+    one number comes back as one.
+    """
     f = function(law, op)
     rounded = [float(np.float16(value)) for value in good(law, op)]
     want = f(*rounded)
@@ -145,7 +158,8 @@ def test_numpy_in_numpy_out(law, op):
         assert type(got) is np.ndarray
         assert got.dtype == np.float64
         np.testing.assert_allclose(got, want, rtol=1e-14)
-        for scalar in (f(*(np.asarray(value, dtype) for value in rounded)), f(*(dtype(value) for value in rounded))):
+        for scalar in (f(*(np.asarray(value, dtype) for value in rounded)),
+                       f(*(dtype(value) for value in rounded))):
             assert isinstance(scalar, np.float64)
             np.testing.assert_allclose(scalar, want, rtol=1e-14)
     for listed in (f([rounded[0]] * 3, *rounded[1:]), f(np.full(3, rounded[0]), *rounded[1:])):
@@ -156,7 +170,9 @@ def test_numpy_in_numpy_out(law, op):
 
 @pytest.mark.parametrize("position", range(3))
 def test_jax_anywhere_is_jax_out(position):
-    """One JAX array among NumPy's and Python's: a JAX array in the promoted dtype; Python numbers do not widen it."""
+    """One JAX array among NumPy's and Python's: a JAX array in the promoted dtype;
+    Python numbers do not widen it.
+    """
     f, args = function("laplace", "logsf"), [0.7, 0.1, 1.5]
 
     def given(others, dtype):
@@ -177,7 +193,9 @@ def test_jax_anywhere_is_jax_out(position):
 
 @pytest.mark.parametrize(("law", "op"), [*[(law, "logsf") for law in LAWS], ("norm", "ppf")])
 def test_numbers_and_integers(law, op):
-    """Python floats, Python integers, lists' worth of NumPy integers, and the defaults of loc and scale."""
+    """Python floats, Python integers, lists' worth of NumPy integers,
+    and the defaults of loc and scale.
+    """
     f, shapes = function(law, op), [2] * len(SHAPES[law])
     first = 1 if op == "logsf" else 0.25
     want = evaluate(f, law, float(first), *map(float, shapes))[0]
@@ -194,7 +212,9 @@ def test_numbers_and_integers(law, op):
     np.testing.assert_allclose(single, want, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("law", "op"), [("norm", "logsf"), ("norm", "ppf"), ("ncx2", "logsf"), ("foldlaplace", "isf")])
+@pytest.mark.parametrize(
+    ("law", "op"), [("norm", "logsf"), ("norm", "ppf"), ("ncx2", "logsf"), ("foldlaplace", "isf")]
+)
 def test_half_precision_values(law, op):
     """The narrow types carry the value of the wider computation, rounded."""
     shapes = [2.0] * len(SHAPES[law])
@@ -203,11 +223,15 @@ def test_half_precision_values(law, op):
     for dtype in (jnp.bfloat16, jnp.float16):
         got = function(law, op)(jnp.asarray(first, dtype), *shapes)
         assert got.dtype == dtype
-        np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=float(jnp.finfo(dtype).eps), atol=1e-3)
+        np.testing.assert_allclose(
+            np.asarray(got, np.float64), want, rtol=float(jnp.finfo(dtype).eps), atol=1e-3
+        )
 
 
 def test_without_x64():
-    """A user who never enabled float64 gets float64 from Python numbers all the same, and good float32 from JAX's."""
+    """A user who never enabled float64 gets float64 from Python numbers all the same,
+    and good float32 from JAX's.
+    """
     want = evaluate(function("ncx2", "logsf"), "ncx2", 5.0, 3.0, 2.0)[0]
     with jax.enable_x64(False):
         plain = function("ncx2", "logsf")(5.0, 3.0, 2.0)
@@ -218,7 +242,9 @@ def test_without_x64():
     assert isinstance(got, jax.Array)
     assert got.dtype == quantile.dtype == np.float32
     assert abs(float(got) - want) <= 2e-6
-    np.testing.assert_allclose(quantile, evaluate(function("ncx2", "isf_exp"), "ncx2", -20.0, 3.0, 2.0)[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        quantile, evaluate(function("ncx2", "isf_exp"), "ncx2", -20.0, 3.0, 2.0)[0], rtol=1e-6
+    )
 
 
 def random_rows(law, count=SIZE):
@@ -226,8 +252,12 @@ def random_rows(law, count=SIZE):
     rng = np.random.default_rng(7)
     sd = rng.uniform(-12, 12, count) * rng.choice([0.1, 1, 10], count)
     df = np.exp(rng.uniform(np.log(0.5), np.log(1e7), count))
-    nc = np.where(rng.uniform(size=count) < 0.1, 0, np.exp(rng.uniform(np.log(1e-8), np.log(1e8), count)))
-    c = np.where(rng.uniform(size=count) < 0.1, 0, np.exp(rng.uniform(np.log(1e-8), np.log(1e4), count)))
+    nc = np.where(
+        rng.uniform(size=count) < 0.1, 0, np.exp(rng.uniform(np.log(1e-8), np.log(1e8), count))
+    )
+    c = np.where(
+        rng.uniform(size=count) < 0.1, 0, np.exp(rng.uniform(np.log(1e-8), np.log(1e4), count))
+    )
     if law in ("norm", "laplace"):
         return [sd]
     if law == "expon":
@@ -249,8 +279,13 @@ def rounded_to_single(inputs, single=np.float32):
 @pytest.mark.parametrize("op", LOGS)
 @pytest.mark.parametrize("law", LAWS)
 def test_single_precision(law, op):
-    """Within 2e-6 of max(1, |log p|) of float64 at the same rounded arguments, down to log p = -1e5; never NaN."""
-    inputs = [np.concatenate(pair) for pair in zip(columns(references(law)[0]), random_rows(law), strict=True)]
+    """Within 2e-6 of max(1, |log p|) of float64 at the same rounded arguments, down to
+    log p = -1e5; never NaN.
+    """
+    inputs = [
+        np.concatenate(pair)
+        for pair in zip(columns(references(law)[0]), random_rows(law), strict=True)
+    ]
     inputs = rounded_to_single(inputs)
     want = evaluate(function(law, op), law, *inputs)
     got = evaluate(function(law, op), law, *inputs, dtype=np.float32)
@@ -261,11 +296,20 @@ def test_single_precision(law, op):
     worst(law, op + " in float32", got, want, 2e-6 * np.maximum(1, np.abs(want)), inputs)
 
 
-@pytest.mark.parametrize(("law", "op"), [*[(law, "isf_exp") for law in LAWS if law != "chi2"], ("ncx2", "ppf_exp")])
+@pytest.mark.parametrize(
+    ("law", "op"), [*[(law, "isf_exp") for law in LAWS if law != "chi2"], ("ncx2", "ppf_exp")]
+)
 def test_single_precision_quantiles(law, op):
-    """The log tail at the quantile found is the one asked for, to 2e-6 and to the spacing of float32 there."""
+    """The log tail at the quantile found is the one asked for,
+    to 2e-6 and to the spacing of float32 there.
+    """
     inputs, quantile = quantile_references(law, op)
-    kept = (np.abs(quantile) > 1e-30) & (np.abs(quantile) < 1e30) & (inputs[0] < -1e-30) & (inputs[0] > -1.1e5)
+    kept = (
+        (np.abs(quantile) > 1e-30)
+        & (np.abs(quantile) < 1e30)
+        & (inputs[0] < -1e-30)
+        & (inputs[0] > -1.1e5)
+    )
     inputs = rounded_to_single([a[kept] for a in inputs])
     got = evaluate(function(law, op), law, *inputs, dtype=np.float32)
     assert got.dtype == np.float32
@@ -280,8 +324,13 @@ def test_single_precision_quantiles(law, op):
 @pytest.mark.parametrize("law", LAWS)
 def test_single_precision_edges(law):
     """No NaN at zero, at the largest and smallest floats, at infinity, or outside the support."""
-    x = np.array([-np.inf, -3e38, -1.0, 0.0, 1e-45, 1.2e-38, 1e-30, 1.0, 1e10, 1e30, 3.4e38, np.inf])
-    shapes = {"chi2": [(0.5,), (2.0,), (1e7,)], "ncx2": [(0.5, 0.0), (2.0, 1e-8), (3.0, 1e8), (1e7, 1e8)]}
+    x = np.array(
+        [-np.inf, -3e38, -1.0, 0.0, 1e-45, 1.2e-38, 1e-30, 1.0, 1e10, 1e30, 3.4e38, np.inf]
+    )
+    shapes = {
+        "chi2": [(0.5,), (2.0,), (1e7,)],
+        "ncx2": [(0.5, 0.0), (2.0, 1e-8), (3.0, 1e8), (1e7, 1e8)],
+    }
     for shape in shapes.get(law, [(0.0,), (1e-8,), (1e4,)] if SHAPES[law] else [()]):
         for op in LOGS:
             got = evaluate(function(law, op), law, x, *shape, dtype=np.float32)
@@ -290,7 +339,9 @@ def test_single_precision_edges(law):
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_signature(law, op):
-    """The variable, SciPy's shapes in SciPy's order, then loc = 0 and scale = 1, all of them usable by name."""
+    """The variable, SciPy's shapes in SciPy's order, then loc = 0 and scale = 1,
+    all of them usable by name.
+    """
     parameters = inspect.signature(function(law, op)).parameters
     theirs = getattr(scipy.stats, law, None)
     shapes = tuple((theirs.shapes or "").replace(" ", "").split(",")) if theirs else ("c",)

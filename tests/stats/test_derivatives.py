@@ -1,8 +1,10 @@
-"""First and second derivatives: forward and reverse, against 130-digit differences, by the implicit theorem, at edges.
+"""First and second derivatives: forward and reverse, against 130-digit differences,
+by the implicit theorem, at edges.
 
-Where the true derivative is infinite: that of log cdf at the lower end of the support; of the log density of norm and
-foldnorm at infinity, and of chi2 and ncx2 with df != 2 at zero; of log sf of norm and foldnorm at infinity; of a
-quantile at a probability whose end of the support is infinite or has no density.
+Where the true derivative is infinite: that of log cdf at the lower end of the support; of the log
+density of norm and foldnorm at infinity, and of chi2 and ncx2 with df != 2 at zero; of log sf of
+norm and foldnorm at infinity; of a quantile at a probability whose end of the support is infinite
+or has no density.
 """
 
 import functools
@@ -39,7 +41,9 @@ DEEPEST = 1.1e5  # the largest |log p| looked at
 
 
 def spread_arguments(law, op, count=SIZE):
-    """Up to `count` arguments from the reference points, spread over them; x and the quantiles away from zero."""
+    """Up to `count` arguments from the reference points, spread over them;
+    x and the quantiles away from zero.
+    """
     if op in QUANTILES:
         inputs, quantile = quantile_references(law, op)
         keep = (np.abs(quantile) > 1e-8) & (inputs[0] > -DEEPEST)
@@ -61,15 +65,19 @@ def test_forward_equals_reverse(law, op):
     value, forward, backward = differentiate(law, op, *args)
     assert not np.isnan(value).any()
     extra = {"logpdf": 1 / SCALE, "pdf": value / SCALE}.get(op, 0.0)
-    rounding = 1e-15 * (np.abs(forward).max(1) + np.abs(extra))  # of terms that cancel at a stationary point
+    # of terms that cancel at a stationary point
+    rounding = 1e-15 * (np.abs(forward).max(1) + np.abs(extra))
     rounding += TINY * (1 + np.abs(first))  # and of what is flushed to zero on the way
     for i, argument in enumerate(names(law, op)):
         want = forward[:, i]
-        worst(law, f"{op} by {argument}", backward[:, i], want, 1e-11 * np.abs(want) + rounding, args)
+        worst(
+            law, f"{op} by {argument}", backward[:, i], want, 1e-11 * np.abs(want) + rounding, args
+        )
     by_first, by_loc, by_scale = forward[:, 0], forward[:, -2], forward[:, -1]
     if op in QUANTILES:
         worst(law, f"{op} by loc", by_loc, np.ones_like(value), np.full(value.shape, 1e-14), args)
-        worst(law, f"{op} by scale", by_scale, (value - LOC) / SCALE, 1e-11 * np.abs(value) + 1e-14, args)
+        worst(law, f"{op} by scale", by_scale, (value - LOC) / SCALE, 1e-11 * np.abs(value) + 1e-14,
+              args)
         return
     z = (first - LOC) / SCALE
     worst(law, f"{op} by loc", by_loc, -by_first, 1e-11 * np.abs(by_first) + rounding, args)
@@ -79,7 +87,9 @@ def test_forward_equals_reverse(law, op):
 
 @functools.lru_cache(None)
 def differences(law, args):
-    """{op: (gradient, Hessian)} of the three logarithms by central differences of the smaller tail in 130 digits."""
+    """{op: (gradient, Hessian)} of the three logarithms by central differences of the smaller
+    tail in 130 digits.
+    """
     with mp.workdps(130):
         at = [mpf(a) for a in args]
         steps = [mpf(10) ** -28 * (abs(a) if a else 1) for a in at]
@@ -87,7 +97,9 @@ def differences(law, args):
 
         @functools.lru_cache(None)
         def value(*moves):
-            return getattr(oracles, law)(*[a + m * h for a, m, h in zip(at, moves, steps, strict=True)])
+            return getattr(oracles, law)(
+                *[a + m * h for a, m, h in zip(at, moves, steps, strict=True)]
+            )
 
         def move(*changes):
             return value(*[sum(s for j, s in changes if j == i) for i in axes])
@@ -117,10 +129,13 @@ def differences(law, args):
 
 
 def smooth_points(law):
-    """Points where the law is smooth (off a kink) and differences by a relative step are meaningful."""
+    """Points where the law is smooth (off a kink)
+    and differences by a relative step are meaningful.
+    """
     if law == "chi2":
         return ()
-    rows = [p for p, logs in zip(*references(law), strict=True) if max(map(abs, logs)) <= DEEPEST and abs(p[0]) >= 1e-4]
+    rows = [p for p, logs in zip(*references(law), strict=True)
+            if max(map(abs, logs)) <= DEEPEST and abs(p[0]) >= 1e-4]
     rows = [p for p in rows if len(p) == 1 or p[1] == 0 or p[1] > 1e-9]
     return [p for p in rows if law != "foldlaplace" or abs(p[0] - p[1]) > 1e-7][::2]
 
@@ -131,7 +146,9 @@ CLOSED = [law for law in LAWS if law not in ("chi2", "ncx2")]
 @pytest.mark.parametrize("op", LOGS)
 @pytest.mark.parametrize("law", CLOSED)
 def test_first_derivatives(law, op):
-    """1e-9, and where terms cancel 1e-14 of the derivative's natural unit, the root of the curvature."""
+    """1e-9, and where terms cancel 1e-14 of the derivative's natural unit,
+    the root of the curvature.
+    """
     rows = smooth_points(law)
     args = columns(rows)
     _, forward, _ = differentiate(law, op, *args)
@@ -158,7 +175,9 @@ def second_order(law, op):
     """The derivative along given tangents of all reverse derivatives, jitted."""
 
     def gradient(*args):
-        return jax.grad(lambda *a: function(law, op)(*a).sum(), argnums=tuple(range(len(args))))(*args)
+        return jax.grad(lambda *a: function(law, op)(*a).sum(), argnums=tuple(range(len(args))))(
+            *args
+        )
 
     return jax.jit(lambda point, tangents: jax.jvp(gradient, point, tangents)[1])
 
@@ -176,18 +195,24 @@ def second_derivatives(law, op, *args):
 
 
 def compare_second(law, op, args, first, second, floor=TINY):
-    """H = f''/f - g g' loses digits where g g' is far larger than H, so the bound has 1e-10 of that beside 1e-8 of H.
+    """H = f''/f - g g' loses digits where g g' is far larger than H,
+    so the bound has 1e-10 of that beside 1e-8 of H.
 
-    Where H vanishes by symmetry its natural unit, sqrt(H_ii H_jj), gives the rounding that is left, 1e-13 of it.
+    Where H vanishes by symmetry its natural unit, sqrt(H_ii H_jj),
+    gives the rounding that is left, 1e-13 of it.
     """
     got = second_derivatives(law, op, *args)
     for (i, j), want in second.items():
         unit = np.sqrt(np.abs(second[i, i] * second[j, j]))
-        bound = 1e-8 * np.abs(want) + 1e-10 * np.abs(first[:, i] * first[:, j]) + 1e-13 * unit + floor
+        bound = (
+            1e-8 * np.abs(want) + 1e-10 * np.abs(first[:, i] * first[:, j]) + 1e-13 * unit + floor
+        )
         if "nc" in SHAPES[law] and i == 0:
-            bound += 4e-15 * np.maximum(args[2], 1) / args[0]  # towards 0 the Bessel term's slope is a difference in nc/x
+            # towards 0 the Bessel term's slope is a difference in nc/x
+            bound += 4e-15 * np.maximum(args[2], 1) / args[0]
         for a, b in {(i, j), (j, i)}:
-            worst(law, f"{op} by {names(law, op)[a]} and {names(law, op)[b]}", got[:, a, b], want, bound, args)
+            worst(law, f"{op} by {names(law, op)[a]} and {names(law, op)[b]}", got[:, a, b], want,
+                  bound, args)
 
 
 @pytest.mark.parametrize("op", LOGS)
@@ -205,10 +230,12 @@ PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 @pytest.mark.parametrize(("law", "op"), [("chi2", "logsf"), *[("ncx2", op) for op in LOGS]])
 def test_second_derivatives_of_chi_square(law, op):
     """Against the table: x, df, nc and mixed, nc = 0 included."""
-    rows = [e for e in table("ncx2_extreme") if "h" + op in e and e["x"] >= 1e-10 and (law == "ncx2" or e["nc"] == 0)]
+    rows = [e for e in table("ncx2_extreme")
+            if "h" + op in e and e["x"] >= 1e-10 and (law == "ncx2" or e["nc"] == 0)]
     args = columns([(e["x"], e["df"], e["nc"]) for e in rows])[: len(SHAPES[law]) + 1]
     first = np.array([[float(v) for v in e["d" + op]] for e in rows])
-    second = {p: np.array([float(e["h" + op][k]) for e in rows]) for k, p in enumerate(PAIRS) if max(p) < len(args)}
+    second = {p: np.array([float(e["h" + op][k]) for e in rows]) for k, p in enumerate(PAIRS)
+              if max(p) < len(args)}
     compare_second(law, op, args, first, second)
 
 
@@ -227,13 +254,16 @@ def test_jvp_and_grad(law):
 @pytest.mark.parametrize("op", QUANTILES)
 @pytest.mark.parametrize("law", LAWS)
 def test_implicit_theorem(law, op):
-    """dx/dlogp = 1 / (d log tail/dx) and dx/dshape = -(d log tail/dshape) / (d log tail/dx), at the quantile found.
+    """dx/dlogp = 1 / (d log tail/dx) and dx/dshape = -(d log tail/dshape) / (d log tail/dx),
+    at the quantile found.
 
     dx/dc is of order one, or odd in c: where it vanishes with c, 1e-14 of one is rounding.
     """
     args = spread_arguments(law, op)
     quantile, forward, _ = differentiate(law, op, *args)
-    _, tail, _ = differentiate(law, "logcdf" if op.startswith("ppf") else "logsf", quantile, *args[1:])
+    _, tail, _ = differentiate(
+        law, "logcdf" if op.startswith("ppf") else "logsf", quantile, *args[1:]
+    )
     want = 1 / tail[:, 0] / (1 if op.endswith("_exp") else args[0])
     worst(law, f"{op} by {names(law, op)[0]}", forward[:, 0], want, 1e-9 * np.abs(want), args)
     for i, argument in enumerate(SHAPES[law], 1):
@@ -244,7 +274,9 @@ def test_implicit_theorem(law, op):
 
 @pytest.mark.parametrize("law", ["norm", "expon", "foldlaplace", "ncx2"])
 def test_second_derivatives_of_quantiles(law):
-    """With F(x, t) = log p held: x_ij = -(F_xx x_i x_j + F_xi x_j + F_xj x_i + F_ij) / F_x, F_p = -1 and flat."""
+    """With F(x, t) = log p held: x_ij = -(F_xx x_i x_j + F_xi x_j + F_xj x_i + F_ij) / F_x,
+    F_p = -1 and flat.
+    """
     shapes = {"ncx2": (3.0, 2.5), "foldlaplace": (1.3,)}.get(law, ())
     log_p = np.array([-1e-6, -0.01, -0.3, -0.9, -3.0, -40.0, -900.0])
     args = [np.broadcast_to(a, log_p.shape) for a in (log_p, *shapes)]
@@ -274,7 +306,9 @@ EDGE_SHAPES = {
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_no_nan_at_the_edges(law, op):
-    """The ends of the support, what lies outside it, the ends of the probabilities, and shapes at their own ends."""
+    """The ends of the support, what lies outside it, the ends of the probabilities,
+    and shapes at their own ends.
+    """
     rows = [(v, *s) for v in EDGES[names(law, op)[0]] for s in EDGE_SHAPES.get(law, [()])]
     inner = 0.4 if names(law, op)[0] != "logp" else -0.9
     rows += [(inner, *s) for s in EDGE_SHAPES.get(law, [()])]
@@ -282,7 +316,8 @@ def test_no_nan_at_the_edges(law, op):
     value, forward, backward = differentiate(law, op, *args)
     assert not np.isnan(value).any(), [r for r, v in zip(rows, value, strict=True) if np.isnan(v)]
     for name, found in (("forward", forward), ("reverse", backward)):
-        bad = [(row, names(law, op)[i]) for row, b in zip(rows, np.isnan(found), strict=True) for i in np.where(b)[0]]
+        bad = [(row, names(law, op)[i]) for row, b in zip(rows, np.isnan(found), strict=True)
+               for i in np.where(b)[0]]
         assert not bad, (name, bad[:8])
     np.testing.assert_allclose(forward, backward, rtol=1e-12, atol=TINY)
 
@@ -290,9 +325,15 @@ def test_no_nan_at_the_edges(law, op):
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("law", LAWS)
 def test_flat_at_the_ends(law, op):
-    """At the ends of the range of the first argument, and beyond, derivatives are 0 (where they are not those of loc)."""
+    """At the ends of the range of the first argument, and beyond,
+    derivatives are 0 (where they are not those of loc).
+    """
     first = names(law, op)[0]
-    ends = [v for v in EDGES[first] if v != 1e100 and (v not in (-1.0, 0.0) or first != "x" or law not in ("norm", "laplace"))]
+    ends = [
+        v
+        for v in EDGES[first]
+        if v != 1e100 and (v not in (-1.0, 0.0) or first != "x" or law not in ("norm", "laplace"))
+    ]
     rows = [(v, *s) for v in ends for s in EDGE_SHAPES.get(law, [()])]
     _, forward, _ = differentiate(law, op, *columns(rows))
     assert (forward[:, 0] == 0).all()

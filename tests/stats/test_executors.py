@@ -1,7 +1,8 @@
-"""The two executors agree: every function by NumPy and by JAX, in the bulk, in far tails, at ends; and NumPy compiles nothing.
+"""The two executors agree: every function by NumPy and by JAX, in the bulk, in far tails, at ends;
+and NumPy compiles nothing.
 
-Both run the same text on IEEE numbers; what differs is the last bits of exp, log, log1p, erf and fused multiplications, and
-that XLA takes numbers below the smallest normal one for zero.
+Both run the same text on IEEE numbers; what differs is the last bits of exp, log, log1p, erf and
+fused multiplications, and that XLA takes numbers below the smallest normal one for zero.
 """
 
 import itertools
@@ -33,10 +34,15 @@ from tests.stats.checks import (
     worst,
 )
 
-# of each shape the range that the module promises, with the smallest and largest numbers there are to compute with
-ENDS = {"df": (0.5, 2.0, 7.3, 1e7), "nc": (0.0, 1e-300, 1e-8, 3.0, 1e8), "c": (0.0, 1e-300, 1e-8, 1.0, 1e4)}
+pytestmark = pytest.mark.optimized  # what is compared is what users run
+
+# of each shape the range that the module promises, with the smallest and largest numbers there
+# are to compute with
+ENDS = {"df": (0.5, 2.0, 7.3, 1e7), "nc": (0.0, 1e-300, 1e-8, 3.0, 1e8),
+        "c": (0.0, 1e-300, 1e-8, 1.0, 1e4)}
 FIRST = {
-    "x": (-math.inf, -1e300, -1.0, -1e-300, 0.0, 1e-307, 1e-300, 1e-10, 1.0, 30.0, 1e7, 1e100, 1e300, math.inf, math.nan),
+    "x": (-math.inf, -1e300, -1.0, -1e-300, 0.0, 1e-307, 1e-300, 1e-10, 1.0, 30.0, 1e7, 1e100,
+          1e300, math.inf, math.nan),
     "p": (0.0, 1e-307, 1e-100, 0.3, 1 - 1e-12, 1.0, math.nan),
     "logp": (-math.inf, -1e5, -5000.0, -1.0, -1e-12, -1e-300, 0.0, math.nan),
 }
@@ -52,19 +58,27 @@ def shapes_of(law, rng, count):
     ranges = {"df": (0.5, 1e7), "nc": (1e-8, 1e8), "c": (1e-8, 1e4)}
     drawn = {name: loguniform(rng, *ranges[name], count) for name in SHAPES[law]}
     at_zero = rng.random(count) < 0.1
-    return [values if name == "df" else np.where(at_zero, 0.0, values) for name, values in drawn.items()]
+    return [
+        values if name == "df" else np.where(at_zero, 0.0, values) for name, values in drawn.items()
+    ]
 
 
 def spread(law, op, seed, count=SIZE):
-    """Random arguments (x or p, *shapes): of x the bulk, both tails to e^-5000 and numbers next to zero."""
+    """Random arguments (x or p, *shapes): of x the bulk,
+    both tails to e^-5000 and numbers next to zero.
+    """
     rng = np.random.default_rng(seed)
     shapes = shapes_of(law, rng, count)
     if op in QUANTILES:
         log_p = -loguniform(rng, 1e-12, 5000, count)
-        return [log_p if op.endswith("_exp") else np.exp(-loguniform(rng, 1e-3, 700, count)), *shapes]
+        return [
+            log_p if op.endswith("_exp") else np.exp(-loguniform(rng, 1e-3, 700, count)),
+            *shapes,
+        ]
     far = rng.uniform(-1, 1, count) * rng.choice([1, 8, 100], count)
     if law in ("chi2", "ncx2"):
-        mean, deviation = sum(shapes), np.sqrt(2 * shapes[0] + 4 * (shapes[1] if law == "ncx2" else 0.0))
+        mean = sum(shapes)
+        deviation = np.sqrt(2 * shapes[0] + 4 * (shapes[1] if law == "ncx2" else 0.0))
     else:
         mean, deviation = shapes[0] if shapes else 0.0, 1.0 if law.endswith("norm") else 50.0
     x = mean + far * deviation
@@ -81,17 +95,28 @@ def ends(law, op):
 
 
 def agree(law, op, args, loc=0.0, scale=1.0):
-    """1e-13 of max(1, |log value|) in the logarithm; of quantiles 1e-12 of themselves and what the rounding of p moves them."""
+    """1e-13 of max(1, |log value|) in the logarithm; of quantiles 1e-12 of themselves and what the
+    rounding of p moves them.
+    """
     by_numpy, got = (run(function(law, op), law, *args, loc, scale) for run in (evaluate, by_jax))
     standard, other = by_numpy, got  # at loc 0 and scale 1
     if op in QUANTILES:
         standard, other = (by_numpy - loc) / scale, (got - loc) / scale
-        # where a quantile passes through zero its digits are those of log p, an ulp of which it moves by sf/pdf
+        # where a quantile passes through zero its digits are those of log p,
+        # an ulp of which it moves by sf/pdf
         names = ("logcdf" if op.startswith("ppf") else "logsf", "logpdf")
-        log_tail, log_pdf = (evaluate(function(law, name), law, standard, *args[1:]) for name in names)
+        log_tail, log_pdf = (
+            evaluate(function(law, name), law, standard, *args[1:]) for name in names
+        )
         with np.errstate(invalid="ignore"):
-            moved = 1e-15 * np.maximum(1.0, np.abs(log_tail)) * np.exp(np.minimum(log_tail - log_pdf, 700.0))
-        bound = 1e-12 * (scale * np.abs(standard) + np.abs(loc)) + scale * np.where(np.isfinite(moved), moved, 0.0)
+            moved = (
+                1e-15
+                * np.maximum(1.0, np.abs(log_tail))
+                * np.exp(np.minimum(log_tail - log_pdf, 700.0))
+            )
+        bound = 1e-12 * (scale * np.abs(standard) + np.abs(loc)) + scale * np.where(
+            np.isfinite(moved), moved, 0.0
+        )
     else:
         with np.errstate(divide="ignore"):
             size = np.maximum(1.0, np.abs(by_numpy if op in LOGS else np.log(by_numpy)))
@@ -100,14 +125,20 @@ def agree(law, op, args, loc=0.0, scale=1.0):
             standard, other = by_numpy * scale, got * scale
     np.testing.assert_array_equal(np.isnan(got), np.isnan(by_numpy))
     # XLA takes the smallest numbers for zero, before they are scaled and after
-    lost = [(np.abs(first) < TINY) & (np.abs(second) < TINY) for first, second in ((standard, other), (by_numpy, got))]
+    lost = [
+        (np.abs(first) < TINY) & (np.abs(second) < TINY)
+        for first, second in ((standard, other), (by_numpy, got))
+    ]
     equal = np.isnan(got) | lost[0] | lost[1]
-    worst(law, op, *(np.where(equal, 0.0, value) for value in (got, by_numpy)), np.where(equal, 1.0, bound), args)
+    worst(law, op, *(np.where(equal, 0.0, value) for value in (got, by_numpy)),
+          np.where(equal, 1.0, bound), args)
 
 
 @pytest.mark.parametrize(("law", "op"), EVERY)
 def test_executors_agree(law, op):
-    """At the ends of all ranges, at a spread of arguments, at the reference points, and moved and scaled."""
+    """At the ends of all ranges, at a spread of arguments, at the reference points,
+    and moved and scaled.
+    """
     args = spread(law, op, 1)
     agree(law, op, args)
     agree(law, op, ends(law, op))
@@ -132,7 +163,9 @@ def test_executors_agree_anywhere(case, seed, loc, log_scale):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_one_number_equals_its_entry(law):
-    """Python numbers, one after the other, are the entries of the NumPy array, to the bit of a loop that ends earlier."""
+    """Python numbers, one after the other, are the entries of the NumPy array,
+    to the bit of a loop that ends earlier.
+    """
     for op in (*LOGS, *PLAIN, *QUANTILES):
         args = [a[:4] for a in spread(law, op, 2, 8)]
         got = [function(law, op)(*map(float, point)) for point in zip(*args, strict=True)]
@@ -141,13 +174,18 @@ def test_one_number_equals_its_entry(law):
 
 
 def test_numpy_compiles_nothing():
-    """No function traces or compiles for NumPy arrays, Python numbers or lists, nor does NumPy warn of infinities."""
+    """No function traces or compiles for NumPy arrays, Python numbers or lists,
+    nor does NumPy warn of infinities.
+    """
     with compilations() as found, warnings.catch_warnings():
         warnings.simplefilter("error")
         for law, op in EVERY:
             columns_of = ends(law, op)
             function(law, op)(*columns_of)
-            function(law, op)(*(np.asarray(column, np.float32) for column in spread(law, op, 3, 8)), scale=np.float32(1.5))
+            function(law, op)(
+                *(np.asarray(column, np.float32) for column in spread(law, op, 3, 8)),
+                scale=np.float32(1.5),
+            )
             for args in (columns_of, spread(law, op, 3, 8)):
                 function(law, op)(*(float(column[-1]) for column in args), loc=1, scale=2)
                 function(law, op)(*(list(column) for column in args))

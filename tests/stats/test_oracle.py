@@ -1,4 +1,6 @@
-"""Random points against second implementations: the Poisson mixture, 50-digit closed forms, SciPy for loc and scale."""
+"""Random points against second implementations: the Poisson mixture, 50-digit closed forms,
+SciPy for loc and scale.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,18 @@ import scipy.stats
 from mpmath import mp, mpf
 
 from tests import oracles
-from tests.stats.checks import LAWS, LOGS, OPS, QUANTILES, SHAPES, columns, evaluate, function, table, worst
+from tests.stats.checks import (
+    LAWS,
+    LOGS,
+    OPS,
+    QUANTILES,
+    SHAPES,
+    columns,
+    evaluate,
+    function,
+    table,
+    worst,
+)
 
 RNG = np.random.default_rng(20240607)
 
@@ -24,7 +37,9 @@ def random_points():
     yield "laplace", (wide,)
     yield "expon", (np.concatenate([spread(1e-300, 1e5, 80), RNG.exponential(size=60)]),)
     df, nc = spread(0.5, 1e4, 120), spread(1e-3, 3e3, 120)
-    deviations = np.concatenate([RNG.normal(size=40), RNG.uniform(-8, 8, 40), RNG.uniform(8, 60, 40)])
+    deviations = np.concatenate(
+        [RNG.normal(size=40), RNG.uniform(-8, 8, 40), RNG.uniform(8, 60, 40)]
+    )
     x = df + nc + deviations * np.sqrt(2 * df + 4 * nc)
     yield "ncx2", (np.where(x > 0, x, (df + nc) * spread(1e-12, 1, 120)), df, nc)
     df = np.concatenate([spread(0.5, 1e4, 100), spread(1e4, 1e7, 20)])
@@ -41,9 +56,14 @@ POINTS = dict(random_points())
 
 @pytest.mark.parametrize("law", LAWS)
 def test_random_points(law):
-    """Close to the oracle, and not the same bits: the oracle is another computation, not the package once more."""
+    """Close to the oracle, and not the same bits: the oracle is another computation,
+    not the package once more.
+    """
     args = POINTS[law]
-    exact = [oracles.log_of(getattr(oracles, law)(*map(float, point))) for point in zip(*args, strict=True)]
+    exact = [
+        oracles.log_of(getattr(oracles, law)(*map(float, point)))
+        for point in zip(*args, strict=True)
+    ]
     identical = True
     for i, op in enumerate(LOGS):
         want = np.array([float(tails[i]) for tails in exact])
@@ -56,7 +76,9 @@ def test_random_points(law):
 
 
 def test_oracle_agrees_with_the_tables():
-    """The mixture reproduces the golden digits (two other methods made those), so it may be trusted elsewhere."""
+    """The mixture reproduces the golden digits (two other methods made those),
+    so it may be trusted elsewhere.
+    """
     for e in table("ncx2")[::11]:
         if e["lam"] <= 1e3:
             found = oracles.log_of(oracles.ncx2(e["x"], e["d"], e["lam"]))
@@ -66,7 +88,9 @@ def test_oracle_agrees_with_the_tables():
 
 
 def test_noncentral_law_is_the_folded_normal_squared():
-    """ncx2 with one degree of freedom is the square of a shifted normal: the two oracles and two laws meet."""
+    """ncx2 with one degree of freedom is the square of a shifted normal:
+    the two oracles and two laws meet.
+    """
     x, c = np.array([0.01, 0.7, 2.0, 9.0, 33.0]), np.array([0.2, 1.0, 3.0, 1.5, 7.0])
     for op in ("logcdf", "logsf"):
         got = evaluate(function("ncx2", op), "ncx2", x, 1.0, c * c)
@@ -96,7 +120,9 @@ def scipy_points():
 SCIPY = scipy_points()
 
 
-@pytest.mark.parametrize(("law", "op"), [(law, op) for law in SCIPY for op in OPS if not op.endswith("_exp")])
+@pytest.mark.parametrize(
+    ("law", "op"), [(law, op) for law in SCIPY for op in OPS if not op.endswith("_exp")]
+)
 def test_scipy(law, op):
     """SciPy's own accuracy sets the tolerance, so only its comfortable range is asked for."""
     args = SCIPY[law]
@@ -104,7 +130,8 @@ def test_scipy(law, op):
     probability = RNG.uniform(0.02, 0.98, 60)
     first = probability if op in QUANTILES else theirs.ppf(probability, *args)
     want = getattr(theirs, op)(first, *args)
-    worst(law, op, evaluate(function(law, op), law, first, *args), want, 1e-9 * np.maximum(np.abs(want), 0.01), args)
+    worst(law, op, evaluate(function(law, op), law, first, *args), want,
+          1e-9 * np.maximum(np.abs(want), 0.01), args)
 
 
 @pytest.mark.parametrize("op", ["pdf", "cdf", "sf"])
@@ -124,17 +151,23 @@ def test_folded_laplace_from_its_definition(op):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_exponentials(law):
-    """pdf, cdf and sf are the exponentials of their logarithms; ppf and isf take the exponentials of theirs."""
+    """pdf, cdf and sf are the exponentials of their logarithms;
+    ppf and isf take the exponentials of theirs.
+    """
     args = POINTS[law]
     for op in ("pdf", "cdf", "sf"):
         want = np.exp(evaluate(function(law, "log" + op), law, *args))
-        np.testing.assert_allclose(evaluate(function(law, op), law, *args), want, rtol=1e-11, atol=1e-300)
+        np.testing.assert_allclose(
+            evaluate(function(law, op), law, *args), want, rtol=1e-11, atol=1e-300
+        )
     log_p = -spread(1e-6, 600, args[0].size)
     for op in ("ppf", "isf"):
         want = evaluate(function(law, op + "_exp"), law, log_p, *args[1:])
         got = evaluate(function(law, op), law, np.exp(log_p), *args[1:])
         kept = (np.exp(log_p) < 0.9) & (np.abs(want) > 1e-300)
-        np.testing.assert_allclose(got[kept], want[kept], rtol=1e-10, atol=1e-12 if not SHAPES[law] else 0)
+        np.testing.assert_allclose(
+            got[kept], want[kept], rtol=1e-10, atol=1e-12 if not SHAPES[law] else 0
+        )
 
 
 def test_points_are_many():

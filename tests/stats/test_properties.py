@@ -1,4 +1,6 @@
-"""Properties that hold for every argument: order, complements, round trips, and batches that equal their elements."""
+"""Properties that hold for every argument: order, complements, round trips,
+and batches that equal their elements.
+"""
 
 import jax
 import numpy as np
@@ -24,8 +26,12 @@ from tests.stats.checks import (
 
 EPS = np.finfo(np.float64).eps
 DEGREES = st.floats(np.log(0.5), np.log(1e7)).map(lambda v: float(np.exp(v)))
-NONCENTRALITY = st.one_of(st.just(0.0), st.floats(np.log(1e-8), np.log(1e8)).map(lambda v: float(np.exp(v))))
-SHIFT = st.one_of(st.just(0.0), st.floats(np.log(1e-8), np.log(1e4)).map(lambda v: float(np.exp(v))))
+NONCENTRALITY = st.one_of(
+    st.just(0.0), st.floats(np.log(1e-8), np.log(1e8)).map(lambda v: float(np.exp(v)))
+)
+SHIFT = st.one_of(
+    st.just(0.0), st.floats(np.log(1e-8), np.log(1e4)).map(lambda v: float(np.exp(v)))
+)
 STRATEGIES = {"df": DEGREES, "nc": NONCENTRALITY, "c": SHIFT}
 LOWEST = -1e5  # log probabilities looked at
 
@@ -36,7 +42,9 @@ def shapes_of(law):
 
 
 def grid(law, shapes, reach, count=SIZE):
-    """Increasing x around the bulk and far to both sides of it, `reach` standard deviations each way."""
+    """Increasing x around the bulk and far to both sides of it,
+    `reach` standard deviations each way.
+    """
     steps = np.sinh(np.linspace(-np.arcsinh(reach), np.arcsinh(reach), count))
     if not SHAPES[law] and law != "expon":
         return steps
@@ -47,7 +55,9 @@ def grid(law, shapes, reach, count=SIZE):
         middle, deviation = (shapes[0] if shapes else 0.0) + 1.0, 1.0
     x = middle + deviation * steps
     low = middle * np.exp(np.linspace(-300, 0, count))
-    return np.where(np.arange(count) % 4 == 0, low, np.where(x > 0, x, low)) if np.any(x <= 0) else x
+    if np.any(x <= 0):
+        return np.where(np.arange(count) % 4 == 0, low, np.where(x > 0, x, low))
+    return x
 
 
 def ordered_grid(law, shapes, reach):
@@ -59,7 +69,9 @@ def ordered_grid(law, shapes, reach):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_monotone(law):
-    """cdf and its logarithm never fall, sf and its never rise, by more than rounding in neighbouring values."""
+    """cdf and its logarithm never fall, sf and its never rise,
+    by more than rounding in neighbouring values.
+    """
 
     @given(shapes_of(law), st.floats(1, 100))
     def run(shapes, reach):
@@ -67,11 +79,17 @@ def test_monotone(law):
         for op, sign in (("logcdf", 1), ("cdf", 1), ("logsf", -1), ("sf", -1)):
             value = evaluate(function(law, op), law, x, *shapes)
             assert not np.isnan(value).any()
-            slack = 1e-12 * np.maximum(1, np.abs(value[:-1])) if op.startswith("log") else 1e-12 * value[:-1]
+            slack = (
+                1e-12 * np.maximum(1, np.abs(value[:-1]))
+                if op.startswith("log")
+                else 1e-12 * value[:-1]
+            )
             with np.errstate(invalid="ignore"):
                 rise = np.where(value[1:] == value[:-1], 0.0, sign * np.diff(value))
             bad = rise < -slack
-            assert not bad.any(), (law, op, shapes, x[:-1][bad][0], value[:-1][bad][0], value[1:][bad][0])
+            assert not bad.any(), (
+                law, op, shapes, x[:-1][bad][0], value[:-1][bad][0], value[1:][bad][0],
+            )
 
     run()
 
@@ -85,7 +103,12 @@ def test_probabilities(law, op):
     def run(shapes, reach):
         for dtype in (np.float64, np.float32) if op.startswith("log") else (np.float64,):
             value = evaluate(function(law, op), law, grid(law, shapes, reach), *shapes, dtype=dtype)
-            assert np.all(value <= (0 if op.startswith("log") else 1)), (law, op, shapes, value.max())
+            assert np.all(value <= (0 if op.startswith("log") else 1)), (
+                law,
+                op,
+                shapes,
+                value.max(),
+            )
             assert op.startswith("log") or np.all(value >= 0)
 
     run()
@@ -98,7 +121,9 @@ def test_complement(law):
     @given(shapes_of(law), st.floats(1, 40))
     def run(shapes, reach):
         x = grid(law, shapes, reach)
-        total = evaluate(function(law, "cdf"), law, x, *shapes) + evaluate(function(law, "sf"), law, x, *shapes)
+        total = evaluate(function(law, "cdf"), law, x, *shapes) + evaluate(
+            function(law, "sf"), law, x, *shapes
+        )
         worst(law, "cdf + sf", total, np.ones(SIZE), np.full(SIZE, 1e-12), (x, *shapes))
 
     run()
@@ -107,7 +132,9 @@ def test_complement(law):
 @pytest.mark.parametrize(("op", "inverse"), [("logsf", "isf_exp"), ("logcdf", "ppf_exp")])
 @pytest.mark.parametrize("law", LAWS)
 def test_round_trip(law, op, inverse):
-    """The quantile of a log probability is where it came from, to 1e-10 and to what the rounding of log p leaves."""
+    """The quantile of a log probability is where it came from,
+    to 1e-10 and to what the rounding of log p leaves.
+    """
 
     @given(shapes_of(law), st.floats(1, 300))
     def run(shapes, reach):
@@ -119,7 +146,8 @@ def test_round_trip(law, op, inverse):
         with np.errstate(over="ignore", invalid="ignore"):
             rounding = 4 * EPS * np.abs(log_p) * np.exp(log_p - log_pdf)
         bound = 1e-10 * np.abs(x) + rounding
-        worst(law, inverse, back[kept], x[kept], bound[kept], [np.broadcast_to(a, x.shape)[kept] for a in (x, *shapes)])
+        worst(law, inverse, back[kept], x[kept], bound[kept],
+              [np.broadcast_to(a, x.shape)[kept] for a in (x, *shapes)])
 
     run()
 
@@ -155,7 +183,9 @@ def test_batch_equals_loop(law, op):
     same(batch, loop)
 
 
-@pytest.mark.parametrize(("law", "op"), [*[(law, "logcdf") for law in LAWS], ("ncx2", "isf"), ("foldlaplace", "pdf")])
+@pytest.mark.parametrize(
+    ("law", "op"), [*[(law, "logcdf") for law in LAWS], ("ncx2", "isf"), ("foldlaplace", "pdf")]
+)
 def test_vmap_equals_direct(law, op):
     """Mapped over rows of x, the shapes held."""
     args = some_arguments(law, op, 12)
@@ -173,9 +203,14 @@ def test_broadcast_shapes(law, op):
     count = len(SHAPES[law]) + 3
 
     def shape(*shapes):
-        return jax.eval_shape(function(law, op), *[jax.ShapeDtypeStruct(s, np.float64) for s in shapes]).shape
+        return jax.eval_shape(
+            function(law, op), *[jax.ShapeDtypeStruct(s, np.float64) for s in shapes]
+        ).shape
 
-    assert shape(*[tuple(3 if j == i else 1 for j in range(count)) for i in range(count)]) == (3,) * count
+    assert (
+        shape(*[tuple(3 if j == i else 1 for j in range(count)) for i in range(count)])
+        == (3,) * count
+    )
     assert shape((0, 4), *[()] * (count - 1)) == (0, 4)
 
 
@@ -185,7 +220,9 @@ def test_empty_arrays():
         assert function("ncx2", op)(np.zeros((0, 4)), 1.0, np.ones(4)).shape == (0, 4)
 
 
-@pytest.mark.parametrize(("law", "op"), [*[(law, "logsf") for law in LAWS], ("norm", "ppf"), ("ncx2", "ppf")])
+@pytest.mark.parametrize(
+    ("law", "op"), [*[(law, "logsf") for law in LAWS], ("norm", "ppf"), ("ncx2", "ppf")]
+)
 def test_broadcasting(law, op):
     """(3, 1) with (4,) gives (3, 4), in the variable, the shapes, loc and scale."""
     column, row = np.array([[0.2], [0.5], [0.8]]), np.array([1.0, 2.0, 3.0, 4.0])

@@ -1,4 +1,6 @@
-"""Reference tables: golden and extreme points of the noncentral chi-square law at the accuracy that is promised."""
+"""Reference tables: golden and extreme points of the noncentral chi-square law at the
+accuracy that is promised.
+"""
 
 import numpy as np
 import pytest
@@ -70,15 +72,20 @@ def test_golden_derivatives():
 
 @pytest.mark.parametrize("op", LOGS)
 def test_extreme_derivatives(op):
-    """Relative to themselves; near the mode, where those of the log density vanish, to the unit 1/sd that they are made of."""
+    """Relative to themselves; near the mode, where those of the log density vanish, to the unit
+    1/sd that they are made of.
+    """
     inputs = columns([(e["x"], e["df"], e["nc"]) for e in table("ncx2_extreme")])
     _, forward, backward = differentiate("ncx2", op, *inputs)
     spread = 1 / np.sqrt(2 * inputs[1] + 4 * inputs[2])
-    rounding = spread * np.where(inputs[1] + inputs[2] > 1e6, 1e-11, 1e-14) if op == "logpdf" else 0.0
+    rounding = (
+        spread * np.where(inputs[1] + inputs[2] > 1e6, 1e-11, 1e-14) if op == "logpdf" else 0.0
+    )
     for i, argument in enumerate(("x", "df", "nc")):
         want = np.array([number(e["d" + op][i]) for e in table("ncx2_extreme")])
         for got in (forward[:, i], backward[:, i]):
-            worst("ncx2", f"d{op}/d{argument}", got, want, 1e-9 * np.abs(want) + rounding + TINY, inputs)
+            worst("ncx2", f"d{op}/d{argument}", got, want, 1e-9 * np.abs(want) + rounding + TINY,
+                  inputs)
 
 
 @pytest.mark.parametrize("op", ["isf", "ppf"])
@@ -92,13 +99,17 @@ def test_golden_quantiles(op):
         field = f"d{op}_d{argument}" if i == 0 else f"d{op}_{argument}"
         slope = np.array([number(e[field]) for e in table("ncx2_quantile")])
         for got in (forward[:, i], backward[:, i]):
-            underflow = (want == 0) & (got == 0)  # what has become zero may have the derivative of zero
-            worst("ncx2", field, got, np.where(underflow, 0, slope), 1e-9 * np.abs(slope) + TINY, inputs)
+            # what has become zero may have the derivative of zero
+            underflow = (want == 0) & (got == 0)
+            worst("ncx2", field, got, np.where(underflow, 0, slope), 1e-9 * np.abs(slope) + TINY,
+                  inputs)
 
 
 @pytest.mark.parametrize("op", ["isf", "ppf"])
 def test_golden_quantiles_of_log_probabilities(op):
-    """The tabulated p is exact, its logarithm is rounded: the quantile moves by half an ulp of log p over its slope."""
+    """The tabulated p is exact, its logarithm is rounded:
+    the quantile moves by half an ulp of log p over its slope.
+    """
     entries = table("ncx2_quantile")
     p, df, nc = quantile_inputs()
     log_p = np.array([float(mp.log(mpf(v))) for v in p])
@@ -111,20 +122,25 @@ def test_golden_quantiles_of_log_probabilities(op):
     worst("ncx2", name, got, want, 1e-9 * np.abs(want) + TINY, (log_p, df, nc))
     logs = np.array([float(e["log_" + op]) for e in entries])
     nonzero = want > 0
-    assert np.all(np.abs(np.log(got[nonzero]) - logs[nonzero]) <= 1e-9 * np.maximum(1, np.abs(logs[nonzero])))
+    assert np.all(
+        np.abs(np.log(got[nonzero]) - logs[nonzero]) <= 1e-9 * np.maximum(1, np.abs(logs[nonzero]))
+    )
     fields = ([number(s) for s in slope], [number(e[f"d{op}_dd"]) for e in entries])
     fields += ([number(e[f"d{op}_dlam"]) for e in entries],)
     for i, field in enumerate(fields):
         slopes = np.array(field)
         for derivative in (forward[:, i], backward[:, i]):
             kept = np.where(~nonzero & (derivative == 0), 0, slopes)
-            worst("ncx2", f"d{name}/d{i}", derivative, kept, 1e-9 * np.abs(slopes) + TINY, (log_p, df, nc))
+            worst("ncx2", f"d{name}/d{i}", derivative, kept, 1e-9 * np.abs(slopes) + TINY,
+                  (log_p, df, nc))
 
 
 @pytest.mark.parametrize("op", ["logpdf", "logcdf", "logsf", "pdf", "cdf", "sf"])
 def test_central_law(op):
     """nc = 0 is the central law."""
-    rows = [(e["x"], e["d"]) for e in table("ncx2")] + [(e["x"], e["df"]) for e in table("ncx2_extreme")]
+    rows = [(e["x"], e["d"]) for e in table("ncx2")] + [
+        (e["x"], e["df"]) for e in table("ncx2_extreme")
+    ]
     x, df = columns(rows)
     want = evaluate(function("chi2", op), "chi2", x, df)
     got = evaluate(function("ncx2", op), "ncx2", x, df, 0.0)
@@ -132,11 +148,14 @@ def test_central_law(op):
 
 
 def test_outer_edges():
-    """Zero, subnormals, the largest floats, infinity and the wrong side of zero, for df on both sides of 2."""
+    """Zero, subnormals, the largest floats, infinity and the wrong side of zero,
+    for df on both sides of 2.
+    """
     x = np.array([-np.inf, -1e300, -1.0, -1e-300, 0.0, np.inf])
     for df in (0.5, 2.0, 7.0, 1e7):
         for nc in (0.0, 3.0, 1e8):
-            for op, below, above in (("logcdf", -np.inf, 0), ("cdf", 0, 1), ("logsf", 0, -np.inf), ("sf", 1, 0)):
+            for op, below, above in (("logcdf", -np.inf, 0), ("cdf", 0, 1), ("logsf", 0, -np.inf),
+                                     ("sf", 1, 0)):
                 got = evaluate(function("ncx2", op), "ncx2", x, df, nc)
                 np.testing.assert_array_equal(got, [below] * 5 + [above])
             at_zero = np.inf if df < 2 else -np.log(2) - nc / 2 if df == 2 else -np.inf
@@ -148,28 +167,40 @@ def test_outer_edges():
 
 @pytest.mark.parametrize("op", LOGS)
 def test_smallest_arguments(op):
-    """Down to the smallest normal float: the leading term of the mixture, the next is smaller by a factor x."""
+    """Down to the smallest normal float: the leading term of the mixture,
+    the next is smaller by a factor x.
+    """
     x = np.array([2.3e-308, 1e-307, 1e-305, 9.99e-301, 1e-300, 1.001e-300, 2e-300, 1e-299, 1e-250])
     for df in (0.5, 2.0, 7.0):
         for nc in (0.0, 3.0):
             lower = [df / 2 * mp.log(mpf(v) / 2) - nc / 2 - mp.loggamma(mpf(df) / 2 + 1) for v in x]
-            density = [v + mp.log(mpf(df) / 2) - mp.log(mpf(a)) for v, a in zip(lower, x, strict=True)]
-            exact = {"logpdf": density, "logcdf": lower, "logsf": [mp.log1p(-mp.exp(v)) for v in lower]}[op]
+            density = [
+                v + mp.log(mpf(df) / 2) - mp.log(mpf(a)) for v, a in zip(lower, x, strict=True)
+            ]
+            exact = {
+                "logpdf": density,
+                "logcdf": lower,
+                "logsf": [mp.log1p(-mp.exp(v)) for v in lower],
+            }[op]
             want = np.array([number(v) for v in exact])
             got = evaluate(function("ncx2", op), "ncx2", x, df, nc)
-            worst("ncx2", op, got, want, 1e-11 * np.abs(want) + TINY, (x, np.full(x.size, df), np.full(x.size, nc)))
+            worst("ncx2", op, got, want, 1e-11 * np.abs(want) + TINY,
+                  (x, np.full(x.size, df), np.full(x.size, nc)))
             if op == "logpdf":
                 slope = (df / 2 - 1) / x if df != 2 else np.full(x.size, nc / 4 - 0.5)
             else:
                 logs = lower if op == "logcdf" else [mpf(0)] * x.size
                 terms = zip(density, logs, strict=True)
-                slope = np.array([number(mp.exp(f - g)) * (1 if op == "logcdf" else -1) for f, g in terms])
+                slope = np.array(
+                    [number(mp.exp(f - g)) * (1 if op == "logcdf" else -1) for f, g in terms]
+                )
             with np.errstate(over="ignore"):
                 bound = 1e-9 * np.abs(slope) + TINY
             if df == 2:  # below 1e-300 the law is its leading power x^0, whose slope is 0
                 bound = np.where(x < 1e-300, 1.0, bound)
             got = differentiate("ncx2", op, x, df, nc)[1][:, 0]
-            worst("ncx2", f"{op} by x", got, slope, bound, (x, np.full(x.size, df), np.full(x.size, nc)))
+            worst("ncx2", f"{op} by x", got, slope, bound,
+                  (x, np.full(x.size, df), np.full(x.size, nc)))
 
 
 def test_subnormal_argument():

@@ -1,4 +1,6 @@
-"""The checks notice: an error of 1e-8 in any one function, far below what a plot or a loose test would show, is red."""
+"""The checks notice: an error of 1e-8 in any one function,
+far below what a plot or a loose test would show, is red.
+"""
 
 import numpy as np
 import pytest

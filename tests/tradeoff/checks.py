@@ -1,4 +1,6 @@
-"""What the tests of the curves share: the catalogue with its parameters, evaluation in one shape, and `close`."""
+"""What the tests of the curves share: the catalogue with its parameters,
+evaluation in one shape, and `close`.
+"""
 
 from typing import NamedTuple
 
@@ -10,16 +12,20 @@ import jaxpriv
 from jaxpriv import relaxed, worst_case
 from tests.stats.checks import columns, table, worst
 
-__all__ = ["CATALOGUE", "SIZE", "TINY", "Entry", "close", "columns", "draw", "evaluate", "table", "variants"]
+__all__ = ["CATALOGUE", "SIZE", "TINY", "Entry", "close", "columns", "draw", "evaluate", "table",
+           "variants"]
 
-SIZE = 128  # one shape for nearly everything, so that each method of each kind of curve compiles once
+# one shape for nearly everything, so that each method of each kind of curve compiles once
+SIZE = 128
 TINY = 1e-300
 EPSILON_METHODS = ("delta", "log_delta", "delta_bounds")
 LEVEL_METHODS = ("__call__", "power", "inverse", "slope")
 
 
 class Entry(NamedTuple):
-    """A function of parameters that makes a curve, their names, and the range that random ones are drawn from."""
+    """A function of parameters that makes a curve, their names,
+    and the range that random ones are drawn from.
+    """
 
     make: object
     names: tuple
@@ -43,8 +49,12 @@ def variants(make):
         "reversed": lambda *p: make(*p).reversed(),
         "symmetric": lambda *p: make(*p).symmetric(),
         "subsampled": lambda *p: make(*p).subsample(np.full(np.shape(p[0]), 0.3)),
-        "subsampled reversed": lambda *p: make(*p).subsample(np.full(np.shape(p[0]), 0.3)).reversed(),
-        "subsampled symmetric": lambda *p: make(*p).subsample(np.full(np.shape(p[0]), 0.3)).symmetric(),
+        "subsampled reversed": lambda *p: (
+            make(*p).subsample(np.full(np.shape(p[0]), 0.3)).reversed()
+        ),
+        "subsampled symmetric": lambda *p: (
+            make(*p).subsample(np.full(np.shape(p[0]), 0.3)).symmetric()
+        ),
         "mixture": lambda *p: mixed(make, *p),
         "mixture reversed": lambda *p: mixed(make, *p).reversed(),
         "mixture symmetric": lambda *p: mixed(make, *p).symmetric(),
@@ -52,7 +62,9 @@ def variants(make):
 
 
 def mixed(make, first, *rest):
-    """A quarter of the curve and three quarters of one with the first parameter 1.7 times as large."""
+    """A quarter of the curve and three quarters of one with the first parameter
+    1.7 times as large.
+    """
     weights = np.broadcast_to([0.25, 0.75], (*np.shape(first), 2))
     return jaxpriv.mixture([make(first, *rest), make(1.7 * first, *rest)], weights)
 
@@ -60,11 +72,15 @@ def mixed(make, first, *rest):
 def draw(name, seed=0, size=SIZE):
     """Log-uniform parameters of a curve of the catalogue."""
     entry, rng = CATALOGUE[name], np.random.default_rng(seed)
-    return [np.exp(rng.uniform(np.log(a), np.log(b), size)) for a, b in zip(entry.low, entry.high, strict=True)]
+    return [
+        np.exp(rng.uniform(np.log(a), np.log(b), size))
+        for a, b in zip(entry.low, entry.high, strict=True)
+    ]
 
 
 def evaluate(make, method, argument, *parameters, dtype=np.float64):
-    """make(*parameters).method(argument) at all points, flat, in blocks of SIZE; `argument` None for methods without.
+    """make(*parameters).method(argument) at all points, flat, in blocks of SIZE;
+    `argument` None for methods without.
 
     Those integrate or search: they get the curves as they are, in one block.
     """
@@ -83,7 +99,9 @@ def evaluate(make, method, argument, *parameters, dtype=np.float64):
 
 
 def close(name, got, want, bound, inputs=()):
-    """Assert |got - want| <= bound at all points, infinities included, and name the worst point where that fails."""
+    """Assert |got - want| <= bound at all points, infinities included,
+    and name the worst point where that fails.
+    """
     got, want, bound, *inputs = np.broadcast_arrays(got, want, bound, *inputs)
     curve, _, method = name.rpartition(".")
     worst(curve, method, *(np.ravel(a) for a in (got, want, bound)), [np.ravel(a) for a in inputs])

@@ -10,18 +10,39 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from tests.tradeoff.checks import CATALOGUE, EPSILON_METHODS, LEVEL_METHODS, SIZE, TINY, close, draw, evaluate, variants
+from tests.tradeoff.checks import (
+    CATALOGUE,
+    EPSILON_METHODS,
+    LEVEL_METHODS,
+    SIZE,
+    TINY,
+    close,
+    draw,
+    evaluate,
+    variants,
+)
 
-UNIT, POSITIVE, NONNEGATIVE, RATE, AT_LEAST_ONE = "[0, 1]", "(0, inf)", "[0, inf)", "(0, 1]", "[1, inf)"
+UNIT, POSITIVE, NONNEGATIVE = "[0, 1]", "(0, inf)", "[0, inf)"
+RATE, AT_LEAST_ONE = "(0, 1]", "[1, inf)"
 METHODS = dict.fromkeys(EPSILON_METHODS, ("epsilon", "[-inf, inf]", ()))
-METHODS |= {m: ("beta" if m == "inverse" else "alpha", UNIT, (-0.1, 1.1, math.inf)) for m in LEVEL_METHODS}
+METHODS |= {
+    m: ("beta" if m == "inverse" else "alpha", UNIT, (-0.1, 1.1, math.inf)) for m in LEVEL_METHODS
+}
 METHODS |= dict.fromkeys(("epsilon", "epsilon_bounds"), ("delta", UNIT, (-1e-09, 1.5, -math.inf)))
-PARAMETERS = {"mu": (NONNEGATIVE, (-0.5, math.inf)), "ratio": (NONNEGATIVE, (-1.0, math.inf)), "dim": (AT_LEAST_ONE, (0.0, 0.99))}
+PARAMETERS = {"mu": (NONNEGATIVE, (-0.5, math.inf)), "ratio": (NONNEGATIVE, (-1.0, math.inf)),
+              "dim": (AT_LEAST_ONE, (0.0, 0.99))}
 METHODS_OF_ONE = (*METHODS, "log_delta_bounds", "beta_bounds")
 EVERY_METHOD = (*METHODS_OF_ONE, "advantage", "auc", "gdp_mu", "advantage_bounds", "gdp_mu_bounds")
-RELEASES = {"gaussian": (1.25,), "laplace": (1.25,), "relaxed_gaussian": (1.25, 3.0), "relaxed_laplace": (1.25,)}
+RELEASES = {"gaussian": (1.25,), "laplace": (1.25,), "relaxed_gaussian": (1.25, 3.0),
+            "relaxed_laplace": (1.25,)}
 CHEAP = {"gaussian": (1.3,), "relaxed_laplace": (1.3,)}
-SOME = ["forward", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("symmetric", "subsampled", "mixture"))]
+SOME = [
+    "forward",
+    *(
+        pytest.param(kind, marks=pytest.mark.slow)
+        for kind in ("symmetric", "subsampled", "mixture")
+    ),
+]
 
 
 def curve(name="gaussian", kind="forward", *parameters):
@@ -31,7 +52,9 @@ def curve(name="gaussian", kind="forward", *parameters):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_bad_argument_raises(method):
-    """Scalars and single entries of arrays, positional and named, with a message that says the range."""
+    """Scalars and single entries of arrays, positional and named,
+    with a message that says the range.
+    """
     name, text, values = METHODS[method]
     for value in values:
         for given in (value, np.array([0.5, value]), jnp.array([[value], [0.5]])):
@@ -59,22 +82,20 @@ def test_bad_parameter_raises(name):
 
 @pytest.mark.parametrize(
     ("call", "name", "text"),
-    [
-        (lambda: curve().subsample(0.0), "rate", RATE),
-        (lambda: curve().subsample(1.5), "rate", RATE),
-        (lambda: curve().compose(-1), "n", NONNEGATIVE),
-        (lambda: curve().compose(math.inf), "n", NONNEGATIVE),
-        (lambda: jaxpriv.mixture([curve(), curve()], [0.5, 0.6]), "weights", "1"),
-        (lambda: jaxpriv.mixture([curve(), curve()], [-0.5, 1.5]), "weights", NONNEGATIVE),
-        (lambda: jaxpriv.mixture([curve()], [0.5, 0.5]), "curves", "2"),
-        (lambda: jaxpriv.mixture([], []), "(weights|curves)", ""),
-        (lambda: worst_case.gaussian_releases([-1.0], [1.0]), "sensitivities", NONNEGATIVE),
-        (lambda: worst_case.gaussian_releases([1.0], [0.0]), "noise_stds", POSITIVE),
-        (lambda: relaxed.gaussian_releases([1.0], [1.0], dim=0), "dim", AT_LEAST_ONE),
-        (lambda: relaxed.gaussian_releases([1.0], [1.0], averaging="median"), "averaging", "'mean'"),
-        (lambda: relaxed.gaussian_limit_mu(-1.0, 3.0), "mu", NONNEGATIVE),
-        (lambda: relaxed.gaussian_limit_mu(1.0, 0.0), "dim", AT_LEAST_ONE),
-    ],
+    [(lambda: curve().subsample(0.0), "rate", RATE),
+     (lambda: curve().subsample(1.5), "rate", RATE),
+     (lambda: curve().compose(-1), "n", NONNEGATIVE),
+     (lambda: curve().compose(math.inf), "n", NONNEGATIVE),
+     (lambda: jaxpriv.mixture([curve(), curve()], [0.5, 0.6]), "weights", "1"),
+     (lambda: jaxpriv.mixture([curve(), curve()], [-0.5, 1.5]), "weights", NONNEGATIVE),
+     (lambda: jaxpriv.mixture([curve()], [0.5, 0.5]), "curves", "2"),
+     (lambda: jaxpriv.mixture([], []), "(weights|curves)", ""),
+     (lambda: worst_case.gaussian_releases([-1.0], [1.0]), "sensitivities", NONNEGATIVE),
+     (lambda: worst_case.gaussian_releases([1.0], [0.0]), "noise_stds", POSITIVE),
+     (lambda: relaxed.gaussian_releases([1.0], [1.0], dim=0), "dim", AT_LEAST_ONE),
+     (lambda: relaxed.gaussian_releases([1.0], [1.0], averaging="median"), "averaging", "'mean'"),
+     (lambda: relaxed.gaussian_limit_mu(-1.0, 3.0), "mu", NONNEGATIVE),
+     (lambda: relaxed.gaussian_limit_mu(1.0, 0.0), "dim", AT_LEAST_ONE)],
 )
 def test_bad_input_of_the_builders_raises(call, name, text):
     with pytest.raises(ValueError, match=rf"\b{name}\b") as caught:
@@ -126,16 +147,21 @@ def test_bad_parameter_is_nan_under_jit(name):
 
 
 def test_bad_rate_and_weights_under_jit():
-    got = jax.jit(lambda rate: curve().subsample(rate).delta(0.3))(np.array([0.0, -0.1, 1.5, math.nan, 0.5]))
+    got = jax.jit(lambda rate: curve().subsample(rate).delta(0.3))(
+        np.array([0.0, -0.1, 1.5, math.nan, 0.5])
+    )
     assert np.isnan(got).tolist() == [True, True, True, True, False]
-    assert np.isnan(jax.jit(lambda n: curve().compose(n).delta(0.3))(np.array([-1.0, math.inf]))).all()
+    assert np.isnan(
+        jax.jit(lambda n: curve().compose(n).delta(0.3))(np.array([-1.0, math.inf]))
+    ).all()
     broken = jax.jit(lambda w: jaxpriv.mixture([curve(), curve()], w).delta(0.3))
     assert np.isnan(broken(np.array([-0.5, 1.5])))
     assert np.isnan(broken(np.array([math.nan, 0.5])))
 
 
 def test_wrong_number_of_arguments():
-    for call in (lambda: curve().delta(), lambda: curve().delta(1.0, 2.0), lambda: curve().delta(x=1.0)):
+    for call in (lambda: curve().delta(), lambda: curve().delta(1.0, 2.0),
+                 lambda: curve().delta(x=1.0)):
         with pytest.raises(TypeError):
             call()
 
@@ -143,7 +169,11 @@ def test_wrong_number_of_arguments():
 def single(name, kind, method, argument, parameters):
     """float32 results beside those of float64 at the same rounded inputs."""
     rounded = [np.asarray(v, np.float32).astype(np.float64) for v in (argument, *parameters)]
-    make = variants(CATALOGUE[name].make)[kind] if "sub" not in kind and "mix" not in kind else thirds(name, kind)
+    make = (
+        variants(CATALOGUE[name].make)[kind]
+        if "sub" not in kind and "mix" not in kind
+        else thirds(name, kind)
+    )
     want = evaluate(make, method, *rounded)
     got = evaluate(make, method, argument, *parameters, dtype=np.float32)
     assert got.dtype == np.float32
@@ -172,11 +202,17 @@ SINGLE += [pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW]
 
 @pytest.mark.parametrize(("name", "kind"), SINGLE)
 def test_single_precision(name, kind):
-    """float32 in, float32 out, without NaN; log delta to 4e-6 of max(1, |log delta|), errors to 4e-6.
+    """float32 in, float32 out, without NaN;
+    log delta to 4e-6 of max(1, |log delta|), errors to 4e-6.
 
-    A convex hull's ends and a difference of two laws near their common start lose up to two bits more.
+    A convex hull's ends and a difference of two laws near their common start lose
+    up to two bits more.
     """
-    loss = 5 if (name, kind) in (("relaxed_laplace", "symmetric"), ("relaxed_gaussian", "reversed")) else 1
+    loss = (
+        5
+        if (name, kind) in (("relaxed_laplace", "symmetric"), ("relaxed_gaussian", "reversed"))
+        else 1
+    )
     rng = np.random.default_rng(5)
     parameters = [np.maximum(p, 0.3) for p in draw(name, 5)]
     eps = rng.uniform(-1.5, 2.5, SIZE)
@@ -184,7 +220,8 @@ def test_single_precision(name, kind):
     both = np.isfinite(want) & (want > -80)
     bound = 4e-6 * loss * np.maximum(1, np.abs(want))
     ends = ~both | (got == -np.inf)  # where delta vanishes at the end of a bounded loss
-    close(f"{name} {kind}.log_delta in float32", np.where(ends, want, got), want, np.where(ends, 1, bound), (eps, *parameters))
+    close(f"{name} {kind}.log_delta in float32", np.where(ends, want, got), want,
+          np.where(ends, 1, bound), (eps, *parameters))
     assert np.all(np.exp(want[ends & both]) < 1e-4)
     alpha = rng.uniform(1e-3, 0.999, SIZE)
     for method in ("__call__", "power"):
@@ -202,7 +239,9 @@ def arrays_of(value):
 
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_numpy_in_numpy_out(method):
-    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's; one number comes back as one."""
+    """NumPy arrays of any dtype are the float64 numbers that they hold; so are Python's;
+    one number comes back as one.
+    """
     for name, parameters in RELEASES.items():
         make, given = CATALOGUE[name].make, [0.25] if method in METHODS_OF_ONE else []
         want = arrays_of(getattr(make(*parameters), method)(*given))
@@ -220,7 +259,9 @@ def test_numpy_in_numpy_out(method):
 
 
 def test_jax_anywhere_is_jax_out():
-    """A JAX array as parameter or as argument: a JAX array in the promoted dtype; Python numbers do not widen it."""
+    """A JAX array as parameter or as argument: a JAX array in the promoted dtype;
+    Python numbers do not widen it.
+    """
     single, one = jnp.asarray(1.0, jnp.float32), np.float32(1.0)
     for mu, eps, dtype in (
         (single, 0.5, jnp.float32),
@@ -244,8 +285,13 @@ def test_jax_anywhere_is_jax_out():
 
 
 def test_promotion():
-    """The result has the promoted dtype; concrete bounds are NumPy float64 whatever comes in, and so are Python numbers."""
-    mu = {d: worst_case.gaussian(jnp.asarray(1.0, d)) for d in (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)}
+    """The result has the promoted dtype; concrete bounds are NumPy float64 whatever comes in,
+    and so are Python numbers.
+    """
+    mu = {
+        d: worst_case.gaussian(jnp.asarray(1.0, d))
+        for d in (jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64)
+    }
     for dtype, one in mu.items():
         assert one.delta(jnp.asarray(0.5, dtype)).dtype == dtype
         assert one.delta(0.5).dtype == dtype
@@ -267,10 +313,16 @@ def test_promotion():
 
 
 EXTREME = {"gaussian": [(0.0,), (1e-6,), (100.0,)], "laplace": [(0.0,), (1e-6,), (100.0,)]}
-EXTREME |= {"relaxed_laplace": EXTREME["laplace"], "gaussian_limit": [(0.0, 5.0), (1e-6, 5.0), (100.0, 1e6)]}
+EXTREME |= {
+    "relaxed_laplace": EXTREME["laplace"],
+    "gaussian_limit": [(0.0, 5.0), (1e-6, 5.0), (100.0, 1e6)],
+}
 EXTREME |= {"relaxed_gaussian": [(0.0, 3.0), (1e-6, 1.0), (100.0, 1.0), (100.0, 1e6), (1e-6, 1e6)]}
-EXTREMES = [(name, kind) for name in CATALOGUE for kind in ("forward", "reversed", "subsampled", "symmetric")]
-QUICK = [(name, "forward") for name in CATALOGUE if name != "relaxed_gaussian"] + [("gaussian_limit", "reversed")]
+EXTREMES = [(name, kind) for name in CATALOGUE
+            for kind in ("forward", "reversed", "subsampled", "symmetric")]
+QUICK = [(name, "forward") for name in CATALOGUE if name != "relaxed_gaussian"] + [
+    ("gaussian_limit", "reversed")
+]
 EXTREMES = [pytest.param(*e, marks=[] if e in QUICK else pytest.mark.slow) for e in EXTREMES]
 
 
@@ -309,14 +361,17 @@ def test_extreme_values(name, kind):
 
 
 @pytest.mark.parametrize("kind", SOME)
-@pytest.mark.parametrize("name", ["gaussian", pytest.param("relaxed_laplace", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["gaussian", pytest.param("relaxed_laplace", marks=pytest.mark.slow)]
+)
 def test_no_signal_is_no_leak(name, kind):
     """With parameter 0 the curve is the diagonal, the profile max(0, 1 - e^eps)."""
     first = np.zeros(SIZE)
     alpha, eps = np.linspace(0, 1, SIZE), np.linspace(-3, 3, SIZE)
     make = variants(CATALOGUE[name].make)[kind]
     close(f"{name} {kind}.__call__", evaluate(make, "__call__", alpha, first), 1 - alpha, 1e-14)
-    close(f"{name} {kind}.delta", evaluate(make, "delta", eps, first), np.maximum(0, -np.expm1(eps)), 1e-14)
+    close(f"{name} {kind}.delta", evaluate(make, "delta", eps, first),
+          np.maximum(0, -np.expm1(eps)), 1e-14)
     close(f"{name} {kind}.epsilon", evaluate(make, "epsilon", alpha, first), 0.0, 0.0)
     for method, want in (("advantage", 0.0), ("gdp_mu", 0.0), ("auc", 0.5)):
         close(f"{name} {kind}.{method}", getattr(make(np.zeros(3)), method)(), want, 1e-12)
@@ -324,11 +379,17 @@ def test_no_signal_is_no_leak(name, kind):
 
 @pytest.mark.parametrize("kind", ["forward", "reversed"])
 def test_tiny_signal(kind):
-    """To first order in nc the advantage is nc times the chi-square density at its mean, in both directions."""
+    """To first order in nc the advantage is nc times the chi-square density at its mean,
+    in both directions.
+    """
     mu, dim = np.array([1e-3, 1e-4, 1e-5, 1e-6])[:, None], np.array([1.0, 5.0, 1e4])
     want = mu**2 * scipy.stats.chi2.pdf(dim, dim)
     make = variants(relaxed.gaussian)[kind]
     low, high = (b.reshape(want.shape) for b in evaluate(make, "delta_bounds", 0.0, mu, dim))
-    assert np.all((low <= want * (1 + mu**2)) & (want * (1 - mu**2) <= high)), (kind, low / want, high / want)
+    assert np.all((low <= want * (1 + mu**2)) & (want * (1 - mu**2) <= high)), (
+        kind,
+        low / want,
+        high / want,
+    )
     got = evaluate(make, "delta", 0.0, mu, dim).reshape(want.shape)
     close(f"relaxed_gaussian {kind}.delta", got, want, 1e-5 * want, (mu, dim))

@@ -1,4 +1,6 @@
-"""Certified errors, advantage and mu: the exact value is inside, at kinks and ends too, and the width is small."""
+"""Certified errors, advantage and mu: the exact value is inside, at kinks and ends too,
+and the width is small.
+"""
 
 import mpmath
 import numpy as np
@@ -15,13 +17,15 @@ def laplace_beta(alpha, ratio):
     """Dong, Roth, Su 2022, Lemma A.6."""
     edge = np.exp(-ratio) / 2
     middle = np.exp(-ratio) / (4 * np.clip(alpha, edge, 0.5))
-    return np.where(alpha < edge, 1 - np.exp(ratio) * alpha, np.where(alpha <= 0.5, middle, np.exp(-ratio) * (1 - alpha)))
+    return np.where(alpha < edge, 1 - np.exp(ratio) * alpha,
+                    np.where(alpha <= 0.5, middle, np.exp(-ratio) * (1 - alpha)))
 
 
 CASES = {
     "gaussian": (worst_case.gaussian(0.8), NORM.cdf(NORM.isf(ALPHA) - 0.8), 1e-9),
     "laplace": (worst_case.laplace(1.3), laplace_beta(ALPHA, 1.3), 1e-5),
-    "sub-sampled": (worst_case.gaussian(0.8).subsample(0.25), 0.25 * NORM.cdf(NORM.isf(ALPHA) - 0.8) + 0.75 * (1 - ALPHA), 1e-9),
+    "sub-sampled": (worst_case.gaussian(0.8).subsample(0.25),
+                    0.25 * NORM.cdf(NORM.isf(ALPHA) - 0.8) + 0.75 * (1 - ALPHA), 1e-9),
 }
 
 
@@ -37,7 +41,9 @@ def test_beta(name):
 
 
 def test_mu():
-    """Exact for Gaussian noise; for Laplace noise the curves meet at alpha = beta = e^(-ratio/2)/2."""
+    """Exact for Gaussian noise; for Laplace noise the curves meet at
+    alpha = beta = e^(-ratio/2)/2.
+    """
     low, high = worst_case.gaussian(np.array([0.0, 0.7, 3.0])).gdp_mu_bounds()
     np.testing.assert_allclose(low, [0.0, 0.7, 3.0], rtol=1e-12)
     np.testing.assert_allclose(high, [0.0, 0.7, 3.0], rtol=1e-12)

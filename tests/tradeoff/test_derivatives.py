@@ -1,4 +1,6 @@
-"""Derivatives by argument and parameters: forward, reverse, differences of ours, and 60-digit differences of an oracle."""
+"""Derivatives by argument and parameters: forward, reverse, differences of ours, and 60-digit
+differences of an oracle.
+"""
 
 import functools
 
@@ -16,7 +18,8 @@ METHODS = ("delta", "log_delta", "epsilon", "__call__", "power", "slope", "advan
 KINDS = [("gaussian", "forward"), ("relaxed_gaussian", "forward")]
 SLOW = [("relaxed_laplace", "symmetric"), ("laplace", "forward"), ("relaxed_laplace", "forward")]
 SLOW += [("gaussian_limit", "forward"), ("relaxed_gaussian", "reversed")]
-SLOW += [("gaussian", "subsampled"), ("relaxed_laplace", "subsampled reversed"), ("gaussian", "mixture")]
+SLOW += [("gaussian", "subsampled"), ("relaxed_laplace", "subsampled reversed"),
+         ("gaussian", "mixture")]
 SLOW += [("relaxed_gaussian", "symmetric")]
 KINDS += [pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW]
 MOVES = np.array([-3, -2, -1, 1, 2, 3])
@@ -24,7 +27,9 @@ WEIGHTS = np.array([-1, 9, -45, 45, -9, 1]) / 60  # sixth order
 
 
 def inputs(name, method, seed=2):
-    """(argument or none, parameters), moderate: no underflow and away from both ends of a bounded loss."""
+    """(argument or none, parameters), moderate:
+    no underflow and away from both ends of a bounded loss.
+    """
     rng = np.random.default_rng(seed)
     parameters = draw(name, seed, SIZE)
     parameters[0] = np.clip(parameters[0], 0.7, 2.5)
@@ -32,7 +37,11 @@ def inputs(name, method, seed=2):
         parameters[1] = np.clip(parameters[1], 1.5, 40)
     if name == "gaussian_limit":
         parameters = [parameters[0] + 2, parameters[1]]
-    first = rng.uniform(0.03, 0.12, SIZE) if method in ("delta", "log_delta") else rng.uniform(0.03, 0.3, SIZE)
+    first = (
+        rng.uniform(0.03, 0.12, SIZE)
+        if method in ("delta", "log_delta")
+        else rng.uniform(0.03, 0.3, SIZE)
+    )
     first = rng.uniform(0.005, 0.02, SIZE) if method == "epsilon" else first
     return [*([] if method == "advantage" else [first]), *parameters]
 
@@ -58,11 +67,15 @@ def compiled(name, kind, method):
 
 
 CASES = [
-    pytest.param(*getattr(kind, "values", kind), method, marks=getattr(kind, "marks", ())) for kind in KINDS for method in METHODS
+    pytest.param(*getattr(kind, "values", kind), method, marks=getattr(kind, "marks", ()))
+    for kind in KINDS
+    for method in METHODS
 ]
 QUICK = ("delta", "__call__")  # of the chi-square pair, whose derivatives take long to compile
 CASES = [
-    pytest.param(*c.values, marks=pytest.mark.slow) if c.values[0] == "relaxed_gaussian" and c.values[2] not in QUICK else c
+    pytest.param(*c.values, marks=pytest.mark.slow)
+    if c.values[0] == "relaxed_gaussian" and c.values[2] not in QUICK
+    else c
     for c in CASES
 ]
 
@@ -79,7 +92,9 @@ def test_forward_reverse_and_differences(name, kind, method):
         step = 2e-3 * np.asarray(args[i])
 
         def moved(m, i=i, step=step):
-            return np.asarray(run(tuple(a + m * step if j == i else a for j, a in enumerate(args)), none)[0])
+            return np.asarray(
+                run(tuple(a + m * step if j == i else a for j, a in enumerate(args)), none)[0]
+            )
 
         want = sum(w * moved(m) for w, m in zip(WEIGHTS, MOVES, strict=True)) / step
         label = f"{name} {kind}.{method} by {i}"
@@ -103,20 +118,28 @@ def log_delta_oracle(name, eps, *parameters):
     def excess(t):
         return mp.log(tails[1](t).pdf / tails[0](t).pdf) - eps
 
-    start = {"gaussian": eps / parameters[0] + parameters[0] / 2, "relaxed_laplace": parameters[0] / 2}.get(name, mpf(4))
+    start = {
+        "gaussian": eps / parameters[0] + parameters[0] / 2,
+        "relaxed_laplace": parameters[0] / 2,
+    }.get(name, mpf(4))
     t = start if name == "gaussian" else mp.findroot(excess, start, tol=mpf(10) ** -50)
     return mp.log(tails[1](t).sf - mp.exp(eps) * tails[0](t).sf)
 
 
 @functools.lru_cache(None)
 def differences(name, args):
-    """(gradient, diagonal of the Hessian) of the oracle by central differences with a step of 1e-16."""
+    """(gradient, diagonal of the Hessian)
+    of the oracle by central differences with a step of 1e-16.
+    """
     at = [mpf(a) for a in args]
     step = mpf(10) ** -16
     middle = log_delta_oracle(name, *at)
     first, second = [], []
     for i in range(len(at)):
-        up, down = (log_delta_oracle(name, *[a + s * step if j == i else a for j, a in enumerate(at)]) for s in (1, -1))
+        up, down = (
+            log_delta_oracle(name, *[a + s * step if j == i else a for j, a in enumerate(at)])
+            for s in (1, -1)
+        )
         first.append(float((up - down) / (2 * step)))
         second.append(float((up - 2 * middle + down) / step**2))
     return first, second
@@ -129,7 +152,10 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ["gaussian", "relaxed_laplace", pytest.param("relaxed_gaussian", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian", "relaxed_laplace", pytest.param("relaxed_gaussian", marks=pytest.mark.slow)],
+)
 def test_log_delta_against_60_digits(name):
     """First derivatives to 1e-9 and second ones to 1e-7, by epsilon and every parameter."""
     args = [jnp.asarray(a) for a in columns(ROWS[name])]
@@ -151,9 +177,14 @@ def test_log_delta_against_60_digits(name):
         close(f"{name}.d2log_delta by {i}", second, want, 1e-7 * (1 + np.abs(want)), args)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "relaxed_laplace", pytest.param("relaxed_gaussian", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian", "relaxed_laplace", pytest.param("relaxed_gaussian", marks=pytest.mark.slow)],
+)
 def test_second_derivatives_of_log_delta(name):
-    """Forward over reverse is the difference of the first derivative, and mixed derivatives commute."""
+    """Forward over reverse is the difference of the first derivative,
+    and mixed derivatives commute.
+    """
     args = [jnp.asarray(a) for a in columns(ROWS[name])]
     f = function(name, "forward", "log_delta")
     gradient = jax.jit(jax.grad(lambda *a: jnp.sum(f(*a)), argnums=tuple(range(len(args)))))
@@ -162,7 +193,9 @@ def test_second_derivatives_of_log_delta(name):
         unit = tuple(jnp.full_like(a, float(i == j)) for j, a in enumerate(args))
         hessian.append(np.array(jax.jvp(gradient, tuple(args), unit)[1]))
         h = 1e-4
-        sides = [gradient(*[a + s * h if j == i else a for j, a in enumerate(args)]) for s in (1, -1)]
+        sides = [
+            gradient(*[a + s * h if j == i else a for j, a in enumerate(args)]) for s in (1, -1)
+        ]
         want = (np.array(sides[0]) - np.array(sides[1])) / (2 * h)
         close(f"{name}.hessian row {i}", hessian[i], want, 1e-5 * (1 + np.abs(want)))
     close(f"{name}.hessian", np.swapaxes(hessian, 0, 1), hessian, 1e-9 * (1 + np.abs(hessian)))
@@ -171,11 +204,14 @@ def test_second_derivatives_of_log_delta(name):
 def test_derivatives_at_the_ends_are_numbers():
     """No NaN at eps where delta is 0, at delta 0 and 1, alpha 0 and 1, and with no signal."""
     for name in ("gaussian", "laplace", "relaxed_laplace"):
-        for method, values in (("delta", [0.0, 50.0, 800.0, -800.0]), ("epsilon", [1.0, 0.9]), ("__call__", [0.0, 1.0])):
+        for method, values in (("delta", [0.0, 50.0, 800.0, -800.0]), ("epsilon", [1.0, 0.9]),
+                               ("__call__", [0.0, 1.0])):
             f = function(name, "forward", method)
             for parameter in (0.0, 1.0):
                 first = jnp.asarray(values)
-                both = jax.grad(lambda a, p, f=f: jnp.sum(f(a, p)), (0, 1))(first, jnp.full_like(first, parameter))
+                both = jax.grad(lambda a, p, f=f: jnp.sum(f(a, p)), (0, 1))(
+                    first, jnp.full_like(first, parameter)
+                )
                 assert not np.isnan(both[0]).any(), (name, method, parameter, both[0])
                 assert not np.isnan(both[1]).any(), (name, method, parameter, both[1])
 

@@ -1,4 +1,6 @@
-"""Numbers and statements of Kaissis et al. 2022 and 2023, corrected where a paper slips (docs/references.md)."""
+"""Numbers and statements of Kaissis et al. 2022 and 2023,
+corrected where a paper slips (docs/references.md).
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ import scipy.stats
 from jaxpriv import detection_resilience, relaxed, worst_case
 from tests.tradeoff.checks import close, evaluate
 
-# (mu^2, dim, delta, epsilon to the digits given, what the paper prints it under); dim 0 is the full adversary
+# (mu^2, dim, delta, epsilon to the digits given, what the paper prints it under);
+# dim 0 is the full adversary
 PAPER_1 = [
     (0.25, 0, 1e-4, "1.6981", "Fig. 1's Delta/sigma = 0.5, where 0.95 belongs to 0.3"),
     (0.25, 1, 1e-4, "1.0279", "Fig. 1's Delta/sigma = 0.5, where 0.37 belongs to 0.3"),
@@ -40,13 +43,17 @@ def test_captions_of_paper_1():
 
 
 def test_misprint_differs_by_ln_2():
-    """At one dimension the two adversaries of Fig. 10 differ by ln 2 or a little less: half the power at half the level."""
+    """At one dimension the two adversaries of Fig. 10 differ by ln 2 or a little less: half the
+    power at half the level.
+    """
     gap = float(worst_case.gaussian(50**0.5 / 3.5).epsilon(1e-2)) - 5.3907
     assert abs(gap - np.log(2)) < 1e-3
 
 
 def test_corollary_1():
-    """One dimension in closed form (Kaissis et al. 2022, Eq. 18; Kaissis et al. 2023, Corollary 1), both errors and powers."""
+    """One dimension in closed form (Kaissis et al. 2022, Eq. 18; Kaissis et al.
+    2023, Corollary 1), both errors and powers.
+    """
     mu, alpha = np.array([[0.2], [1.0], [3.0]]), LEVELS[None, :]
     c = scipy.stats.norm.isf(alpha / 2)
     power = scipy.stats.norm.sf(c - mu) + scipy.stats.norm.sf(c + mu)
@@ -55,7 +62,9 @@ def test_corollary_1():
 
 
 def test_theorem_2():
-    """N equal releases average to noncentrality N (Delta/sigma)^2, by `compose` and by `gaussian_releases`."""
+    """N equal releases average to noncentrality N (Delta/sigma)^2,
+    by `compose` and by `gaussian_releases`.
+    """
     mu, n, dim = 0.37, 7, 3.0
     want = np.asarray(relaxed.gaussian(mu * n**0.5, dim)(LEVELS))
     for averaging in ("optimal", "mean"):
@@ -65,16 +74,23 @@ def test_theorem_2():
 
 
 def test_lemma_8_and_the_stronger_adversary():
-    """The paper's plain average has noncentrality (sum Delta)^2 / sum sigma^2; the optimal weights are never weaker."""
+    """The paper's plain average has noncentrality (sum Delta)^2 / sum sigma^2;
+    the optimal weights are never weaker.
+    """
     deltas, stds = np.array([1.0, 3.0]), np.array([2.0, 1.5])
     close("mean.signal", worst_case.signal(deltas, stds, "mean") ** 2, 16 / 6.25, 1e-14)
     close("optimal.signal", worst_case.signal(deltas, stds) ** 2, 0.25 + 4, 1e-14)
-    weak, strong = (relaxed.gaussian_releases(deltas, stds, 2.0, averaging=a)(LEVELS) for a in ("mean", "optimal"))
+    weak, strong = (
+        relaxed.gaussian_releases(deltas, stds, 2.0, averaging=a)(LEVELS)
+        for a in ("mean", "optimal")
+    )
     assert np.all(strong < weak)
 
 
 def test_theorem_1_of_paper_2():
-    """The relaxed Laplace curve, its inverse, and its two pure budgets: log cosh L forward, L in reverse."""
+    """The relaxed Laplace curve, its inverse, and its two pure budgets:
+    log cosh L forward, L in reverse.
+    """
     ratio, alpha = np.array([[0.4], [1.0], [3.0]]), LEVELS[None, :]
     curve, shrink = relaxed.laplace(ratio), np.exp(-ratio)
     want = np.where(alpha >= shrink, shrink * (1 / alpha - alpha) / 2, 1 - alpha * np.cosh(ratio))
@@ -90,7 +106,8 @@ def test_theorem_1_of_paper_2():
 def test_lemma_9():
     """T(A, (1-p)A + pB)(alpha) = p T(A, B)(alpha) + (1-p)(1 - alpha)."""
     for make in (lambda: worst_case.gaussian(1.3), lambda: relaxed.laplace(1.3)):
-        close("lemma 9.__call__", make().subsample(0.3)(LEVELS), 0.3 * make()(LEVELS) + 0.7 * (1 - LEVELS), 1e-14)
+        close("lemma 9.__call__", make().subsample(0.3)(LEVELS),
+              0.3 * make()(LEVELS) + 0.7 * (1 - LEVELS), 1e-14)
 
 
 def test_theorem_3():
@@ -98,7 +115,8 @@ def test_theorem_3():
     mu, dim = 10.0, 300.0
     nc, stretch = mu**2, np.sqrt(1 + 2 * mu**2 / dim)
     power = scipy.stats.norm.sf((scipy.stats.norm.isf(LEVELS) - nc / np.sqrt(2 * dim)) / stretch)
-    close("limit.power", relaxed.gaussian_limit(mu, dim).power(LEVELS), np.maximum(power, LEVELS), 1e-13)
+    close("limit.power", relaxed.gaussian_limit(mu, dim).power(LEVELS), np.maximum(power, LEVELS),
+          1e-13)
     close("limit.mu", relaxed.gaussian_limit_mu(mu, dim), nc / np.sqrt(2 * dim), 1e-14)
     far = worst_case.gaussian(relaxed.gaussian_limit_mu(30.0, 1e8))(LEVELS)
     close("limit.__call__", relaxed.gaussian_limit(30.0, 1e8)(LEVELS), far, 1e-5)
@@ -106,7 +124,9 @@ def test_theorem_3():
 
 @pytest.mark.parametrize("kind", ["forward", "reversed"])
 def test_theorem_3_converges_like_one_over_root_dim(kind):
-    """At a fixed limiting mu the error is visible at dim 100 and falls tenfold for a hundredfold dim, in both directions."""
+    """At a fixed limiting mu the error is visible at dim 100 and falls tenfold for a hundredfold
+    dim, in both directions.
+    """
     dim = np.array([1e2, 1e4, 1e6])[:, None]
     mu = np.sqrt(1.5 * np.sqrt(2 * dim))
 
@@ -114,8 +134,12 @@ def test_theorem_3_converges_like_one_over_root_dim(kind):
         return curve if kind == "forward" else curve.reversed()
 
     shape = np.broadcast_shapes(dim.shape, LEVELS.shape)
-    exact = evaluate(lambda *p: directed(relaxed.gaussian(*p)), "__call__", LEVELS, mu, dim).reshape(shape)
-    limit = evaluate(lambda *p: directed(relaxed.gaussian_limit(*p)), "__call__", LEVELS, mu, dim).reshape(shape)
+    exact = evaluate(
+        lambda *p: directed(relaxed.gaussian(*p)), "__call__", LEVELS, mu, dim
+    ).reshape(shape)
+    limit = evaluate(
+        lambda *p: directed(relaxed.gaussian_limit(*p)), "__call__", LEVELS, mu, dim
+    ).reshape(shape)
     error = np.abs(exact - limit).max(1)
     assert 1e-3 < error[0] < 0.1
     assert np.all((error[:-1] / error[1:] > 8) & (error[:-1] / error[1:] < 12.5)), error
@@ -148,7 +172,8 @@ def test_power_at_a_fixed_level():
     close("relaxed.power", relaxed.gaussian(mu, 1.0).power(1e-3), weak, 1e-12 * weak)
     assert np.all(weak < full)
     for make, power in ((worst_case.gaussian, full), (lambda mu: relaxed.gaussian(mu, 1.0), weak)):
-        close("sub-sampled.power", make(mu).subsample(0.3).power(1e-3), 0.3 * power + 0.7e-3, 1e-12 * power)
+        close("sub-sampled.power", make(mu).subsample(0.3).power(1e-3), 0.3 * power + 0.7e-3,
+              1e-12 * power)
 
 
 @pytest.mark.slow
@@ -173,7 +198,9 @@ def test_detection_resilience():
 
 
 def test_resilience_sees_a_violation_in_the_far_tail():
-    """Curves that differ at alpha = 1e-200 alone: mu = 1 against 1 + 1e-6, invisible in the bulk."""
+    """Curves that differ at alpha = 1e-200 alone:
+    mu = 1 against 1 + 1e-6, invisible in the bulk.
+    """
     first, second = worst_case.gaussian(1.0), worst_case.gaussian(1 + 1e-6)
     assert bool(detection_resilience(first, second).holds)
     assert not bool(detection_resilience(second, first).holds)

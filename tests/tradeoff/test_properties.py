@@ -1,4 +1,6 @@
-"""Properties that hold for every curve: its shape, round trips, order, and batches that equal their elements."""
+"""Properties that hold for every curve: its shape, round trips, order,
+and batches that equal their elements.
+"""
 
 import jax
 import numpy as np
@@ -10,12 +12,19 @@ import jaxpriv
 from jaxpriv import relaxed, worst_case
 from tests.tradeoff.checks import CATALOGUE, SIZE, close, draw, evaluate, variants
 
-KINDS = [(name, "forward") for name in CATALOGUE] + [("relaxed_laplace", "reversed"), ("gaussian_limit", "reversed")]
+KINDS = [(name, "forward") for name in CATALOGUE] + [
+    ("relaxed_laplace", "reversed"),
+    ("gaussian_limit", "reversed"),
+]
 KINDS += [("laplace", "subsampled reversed"), ("gaussian", "mixture")]
 SLOW = [("relaxed_laplace", "symmetric")]
-SLOW += [("relaxed_gaussian", kind) for kind in ("reversed", "symmetric")] + [("gaussian", "reversed"), ("laplace", "reversed")]
+SLOW += [("relaxed_gaussian", kind) for kind in ("reversed", "symmetric")] + [
+    ("gaussian", "reversed"),
+    ("laplace", "reversed"),
+]
 SLOW += [("gaussian", "symmetric"), ("laplace", "symmetric"), ("gaussian", "subsampled")]
-SLOW += [("laplace", "mixture symmetric"), ("relaxed_laplace", "mixture reversed"), ("relaxed_laplace", "subsampled symmetric")]
+SLOW += [("laplace", "mixture symmetric"), ("relaxed_laplace", "mixture reversed"),
+         ("relaxed_laplace", "subsampled symmetric")]
 KINDS += [pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW]
 SEEDS = st.integers(0, 10**6)
 PAIRS = [name for name in CATALOGUE if name != "gaussian_limit"]
@@ -61,7 +70,10 @@ def test_shape_of_the_curve(name, kind):
         width = np.diff(alpha)
         slopes = np.diff(beta)[width > 1e-9] / width[width > 1e-9]
         noise = 1e-13 / width[width > 1e-9]
-        assert np.all(np.diff(slopes) >= -noise[1:] - noise[:-1] - 1e-9 * np.abs(slopes[:-1])) or name == "gaussian_limit"
+        assert (
+            np.all(np.diff(slopes) >= -noise[1:] - noise[:-1] - 1e-9 * np.abs(slopes[:-1]))
+            or name == "gaussian_limit"
+        )
         power = evaluate(maker(name, kind), "power", alpha, *parameters)
         close(f"{name} {kind}.power", power, 1 - beta, 1e-13)
 
@@ -103,14 +115,17 @@ def test_epsilon_inverts_delta(name, kind):
         slope = (delta - shifted) / 1e-6
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = 1e-9 * (1 + eps) + 1e-13 * delta / np.maximum(slope, 1e-300)
-        close(f"{name} {kind}.epsilon", back[kept], eps[kept], bound[kept], [p[kept] for p in (eps, *parameters)])
+        close(f"{name} {kind}.epsilon", back[kept], eps[kept], bound[kept],
+              [p[kept] for p in (eps, *parameters)])
 
     run()
 
 
 @pytest.mark.parametrize(("name", "kind"), [k for k in KINDS if "gaussian_limit" not in str(k)])
 def test_inverse_inverts_the_curve(name, kind):
-    """inverse(f(a)) = a where beta is not rounded away, and inverse is the curve of the reversed hypotheses."""
+    """inverse(f(a)) = a where beta is not rounded away,
+    and inverse is the curve of the reversed hypotheses.
+    """
 
     @examples(3)
     def run(seed):
@@ -122,18 +137,23 @@ def test_inverse_inverts_the_curve(name, kind):
         kept = (beta > 1e-9) & (beta < 1 - 1e-6)
         back = evaluate(make, "inverse", beta, *parameters)
         bound = 1e-10 + 1e-14 / steep
-        close(f"{name} {kind}.inverse", back[kept], alpha[kept], bound[kept], [p[kept] for p in (alpha, *parameters)])
+        close(f"{name} {kind}.inverse", back[kept], alpha[kept], bound[kept],
+              [p[kept] for p in (alpha, *parameters)])
         backwards = {"reversed": "forward", "mixture reversed": "mixture"}.get(kind)
         if backwards:
             want = evaluate(maker(name, backwards), "__call__", alpha, *parameters)
-            close(f"{name} {kind}.inverse", evaluate(make, "inverse", alpha, *parameters), want, 1e-14)
+            close(
+                f"{name} {kind}.inverse", evaluate(make, "inverse", alpha, *parameters), want, 1e-14
+            )
 
     run()
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_slope_supports_the_curve(name, kind):
-    """Fenchel: f(alpha) + e^s alpha = 1 - delta(s) at the slope s, and no line lies above the curve."""
+    """Fenchel: f(alpha) + e^s alpha = 1 - delta(s) at the slope s,
+    and no line lies above the curve.
+    """
     if name == "gaussian_limit":
         return  # its cut at the diagonal is not convex
 
@@ -145,7 +165,8 @@ def test_slope_supports_the_curve(name, kind):
         beta = evaluate(make, "__call__", alpha, *parameters)
         want = 1 - evaluate(make, "delta", slope, *parameters)
         weight = np.exp(slope)
-        close(f"{name} {kind}.slope", beta + weight * alpha, want, 1e-10 * (1 + weight), (alpha, *parameters))
+        close(f"{name} {kind}.slope", beta + weight * alpha, want, 1e-10 * (1 + weight),
+              (alpha, *parameters))
         line = 1 - evaluate(make, "delta", epsilons(seed, -3, 3), *parameters)
         assert np.all(beta >= line - np.exp(epsilons(seed, -3, 3)) * alpha - 1e-11)
 
@@ -154,7 +175,9 @@ def test_slope_supports_the_curve(name, kind):
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_reverse_relation(name):
-    """delta_rev(eps) = 1 - e^eps (1 - delta(-eps)); reversed twice is the curve itself; so is the profile of symmetric."""
+    """delta_rev(eps) = 1 - e^eps (1 - delta(-eps)); reversed twice is the curve itself;
+    so is the profile of symmetric.
+    """
 
     @examples(4)
     def run(seed):
@@ -163,25 +186,36 @@ def test_reverse_relation(name):
         mirrored = evaluate(maker(name, "forward"), "delta", -eps, *parameters)
         backward = evaluate(maker(name, "reversed"), "delta", eps, *parameters)
         bound = 1e-11 * (1 + np.exp(eps))
-        close(f"{name} reversed.delta", backward, 1 - np.exp(eps) * (1 - mirrored), bound, (eps, *parameters))
-        twice = evaluate(lambda *p: CATALOGUE[name].make(*p).reversed().reversed(), "delta", eps, *parameters)
+        close(f"{name} reversed.delta", backward, 1 - np.exp(eps) * (1 - mirrored), bound,
+              (eps, *parameters))
+        twice = evaluate(
+            lambda *p: CATALOGUE[name].make(*p).reversed().reversed(), "delta", eps, *parameters
+        )
         np.testing.assert_array_equal(twice, forward)
         both = evaluate(maker(name, "symmetric"), "delta", eps, *parameters)
-        close(f"{name} symmetric.delta", both, np.maximum(forward, backward), 1e-14, (eps, *parameters))
+        close(f"{name} symmetric.delta", both, np.maximum(forward, backward), 1e-14,
+              (eps, *parameters))
 
     run()
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_symmetric_curve(name):
-    """Below both directions, its own inverse, unchanged by a second symmetrisation, straight with slope -1 amid."""
+    """Below both directions, its own inverse, unchanged by a second symmetrisation,
+    straight with slope -1 amid.
+    """
 
     @examples(3)
     def run(seed):
         alpha, parameters = np.random.default_rng(seed).uniform(1e-4, 0.999, SIZE), draw(name, seed)
-        both, inverse = (evaluate(maker(name, "symmetric"), m, alpha, *parameters) for m in ("__call__", "inverse"))
+        both, inverse = (
+            evaluate(maker(name, "symmetric"), m, alpha, *parameters)
+            for m in ("__call__", "inverse")
+        )
         for kind in ("forward", "reversed"):
-            assert np.all(both <= evaluate(maker(name, kind), "__call__", alpha, *parameters) + 1e-13)
+            assert np.all(
+                both <= evaluate(maker(name, kind), "__call__", alpha, *parameters) + 1e-13
+            )
         close(f"{name} symmetric.inverse", inverse, both, 1e-14)
         curve = CATALOGUE[name].make(*parameters).symmetric()
         assert curve.symmetric() is curve
@@ -210,9 +244,11 @@ def test_subsampling(name):
         close(f"{name} rate 1.delta", evaluate(at(1.0), "delta", eps, *parameters), whole, 1e-13)
         some = [evaluate(at(rate), "delta", eps, *parameters) for rate in (0.01, 0.2, 0.7)]
         assert np.all(np.diff([*some, whole], axis=0) >= -1e-12)
-        close(f"{name} two rates.delta", evaluate(at(0.5, 0.4), "delta", eps, *parameters), some[1], 1e-14)
+        close(f"{name} two rates.delta", evaluate(at(0.5, 0.4), "delta", eps, *parameters), some[1],
+              1e-14)
         whole = evaluate(maker(name, "forward"), "__call__", alpha, *parameters)
-        close(f"{name} rate 1.__call__", evaluate(at(1.0), "__call__", alpha, *parameters), whole, 1e-13)
+        close(f"{name} rate 1.__call__", evaluate(at(1.0), "__call__", alpha, *parameters), whole,
+              1e-13)
 
     run()
 
@@ -227,8 +263,11 @@ def test_mixture_of_equals(name):
     stacked = jaxpriv.mixture(make(*[np.repeat(p[:, None], 3, 1) for p in parameters]), weights)
     for method, argument in (("delta", eps), ("__call__", alpha)):
         want = evaluate(make, method, argument, *parameters)
-        close(f"{name} mixture.{method}", getattr(listed, method)(argument), want, 1e-11, (argument, *parameters))
-        np.testing.assert_array_equal(getattr(listed, method)(argument), getattr(stacked, method)(argument))
+        close(f"{name} mixture.{method}", getattr(listed, method)(argument), want, 1e-11,
+              (argument, *parameters))
+        np.testing.assert_array_equal(
+            getattr(listed, method)(argument), getattr(stacked, method)(argument)
+        )
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "relaxed_gaussian"])
@@ -246,11 +285,14 @@ def test_mixture_broadcasts(name):
 def test_symmetric_mixture():
     """Of one mixture and of a batch: the larger of both directions, with the batch's shape."""
     for shape in ((), (3,)):
-        member = [worst_case.laplace(np.full(shape, r)).subsample(np.full(shape, 0.3)) for r in (0.5, 2.0)]
+        member = [
+            worst_case.laplace(np.full(shape, r)).subsample(np.full(shape, 0.3)) for r in (0.5, 2.0)
+        ]
         curve = jaxpriv.mixture(member, np.full((*shape, 2), 0.5))
         got = curve.symmetric().delta(0.2)
         assert got.shape == shape
-        close("symmetric mixture.delta", got, np.maximum(curve.delta(0.2), curve.reversed().delta(0.2)), 1e-14)
+        close("symmetric mixture.delta", got,
+              np.maximum(curve.delta(0.2), curve.reversed().delta(0.2)), 1e-14)
         assert curve.symmetric().auc().shape == shape
 
 
@@ -260,7 +302,9 @@ def composed(make, n):
 
 
 def test_composition():
-    """n releases of mu are one of sqrt(n) mu; n = 1 is none; of symmetric and reversed curves alike."""
+    """n releases of mu are one of sqrt(n) mu; n = 1 is none;
+    of symmetric and reversed curves alike.
+    """
     eps, (mu, dim) = epsilons(1, 0, 4), draw("relaxed_gaussian", 1)
     for n in (1, 4, 2.5):
         for kind, methods in (("forward", ("delta", "__call__")), ("symmetric", ("delta",))):
@@ -274,7 +318,9 @@ def test_composition():
 
 @pytest.mark.parametrize("name", [pytest.param("gaussian", marks=pytest.mark.slow), "laplace"])
 def test_relaxed_is_never_worse(name):
-    """The relaxed adversary's symmetric curve lies on or above the full one's, its profile below."""
+    """The relaxed adversary's symmetric curve lies on or above the full one's,
+    its profile below.
+    """
 
     @examples(4)
     def run(seed):
@@ -291,7 +337,9 @@ def test_relaxed_is_never_worse(name):
 
 
 def test_fewer_than_one_dimension():
-    """dim < 1 is no magnitude of a vector, and G_mu would not bound it: advantage 0.392 at mu = 1, dim = 1e-3 against 0.383."""
+    """dim < 1 is no magnitude of a vector, and G_mu would not bound it: advantage 0.392 at mu = 1,
+    dim = 1e-3 against 0.383.
+    """
     with pytest.raises(ValueError, match=r"dim = 0.5 is outside its range \[1, inf\)"):
         relaxed.gaussian(1.0, 0.5)
     assert np.isnan(jax.jit(lambda dim: relaxed.gaussian(1.0, dim).advantage())(0.5))

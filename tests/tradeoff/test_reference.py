@@ -1,4 +1,6 @@
-"""Golden values at the accuracy that is promised, and bounds that contain all 40 digits and are narrow."""
+"""Golden values at the accuracy that is promised,
+and bounds that contain all 40 digits and are narrow.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +24,8 @@ def directed(make, direction):
 
 def rows(kind, exact=False):
     """Entries of the table of the relaxed Gaussian adversary."""
-    return [e for e in table("glrt_profile") if e["kind"] == kind and (not exact or e["lam"] in EXACT_ROOTS)]
+    return [e for e in table("glrt_profile")
+            if e["kind"] == kind and (not exact or e["lam"] in EXACT_ROOTS)]
 
 
 def inputs(entries, argument):
@@ -38,9 +41,15 @@ def truth(entry, direction, stem):
 
 
 def contained(bounds, exact, least=TINY):
-    """Assert that every bracket contains its 40 digits, where these are zero or not below `least`."""
+    """Assert that every bracket contains its 40 digits,
+    where these are zero or not below `least`.
+    """
     for low, high, text in zip(*bounds, exact, strict=True):
-        assert 0 < mpf(text) < least or mpf(float(low)) <= mpf(text) <= mpf(float(high)), (low, text, high)
+        assert 0 < mpf(text) < least or mpf(float(low)) <= mpf(text) <= mpf(float(high)), (
+            low,
+            text,
+            high,
+        )
 
 
 @pytest.mark.parametrize("direction", ["forward", "reversed", "symmetric"])
@@ -75,10 +84,13 @@ def test_worst_case_gaussian():
     close("worst_case.gaussian.log_delta", got, want, 1e-13 * np.maximum(1, np.abs(want)), args)
     args = inputs(rows("eps"), "delta")[:2]
     want = np.array([float(e["gauss_eps"]) for e in rows("eps")])
-    close("worst_case.gaussian.epsilon", evaluate(worst_case.gaussian, "epsilon", *args), want, 1e-9 * want, args)
+    close("worst_case.gaussian.epsilon", evaluate(worst_case.gaussian, "epsilon", *args), want,
+          1e-9 * want, args)
 
 
-@pytest.mark.parametrize("direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)]
+)
 def test_relaxed_gaussian_bounds(direction):
     """delta and epsilon lie inside their brackets, and these are narrow."""
     make = directed(relaxed.gaussian, direction)
@@ -96,10 +108,14 @@ def test_relaxed_gaussian_bounds(direction):
     assert np.all(upper <= [e["delta"] for e in entries])
 
 
-@pytest.mark.parametrize("direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "direction", ["forward", "reversed", pytest.param("symmetric", marks=pytest.mark.slow)]
+)
 def test_relaxed_gaussian_epsilon_brackets_are_narrow(direction):
     """The documentation says about 1e-12, whichever direction is asked."""
-    low, high = evaluate(directed(relaxed.gaussian, direction), "epsilon_bounds", *inputs(rows("eps"), "delta"))
+    low, high = evaluate(
+        directed(relaxed.gaussian, direction), "epsilon_bounds", *inputs(rows("eps"), "delta")
+    )
     assert np.median(high - low) < 3e-12
     assert (high - low).max() < 1e-9
 
@@ -137,18 +153,29 @@ def test_relaxed_laplace(method, field):
     entries = table("laplace_rtm")
     args = columns([(e["alpha"], e["L"]) for e in entries])
     want = np.array([float(e[field]) for e in entries])
-    close(f"relaxed.laplace.{method}", evaluate(relaxed.laplace, method, *args), want, 1e-13 * want, args)
-    mirrored = {"__call__": relaxed.laplace, "inverse": lambda ratio: relaxed.laplace(ratio).reversed()}[method]
+    close(f"relaxed.laplace.{method}", evaluate(relaxed.laplace, method, *args), want, 1e-13 * want,
+          args)
+    mirrored = {
+        "__call__": relaxed.laplace,
+        "inverse": lambda ratio: relaxed.laplace(ratio).reversed(),
+    }[method]
     want = np.exp([float(e["log1m_" + field]) for e in entries])
-    close(f"relaxed.laplace.power of {field}", evaluate(mirrored, "power", *args), want, 1e-13 * want, args)
+    close(f"relaxed.laplace.power of {field}", evaluate(mirrored, "power", *args), want,
+          1e-13 * want, args)
 
 
-@pytest.mark.parametrize(("direction", "code"), [("forward", "rem"), ("reversed", "add"), ("symmetric", None)])
+@pytest.mark.parametrize(
+    ("direction", "code"), [("forward", "rem"), ("reversed", "add"), ("symmetric", None)]
+)
 def test_subsampled_gaussian_step(direction, code):
-    """One Poisson sub-sampled step: removing is the forward direction, adding the reverse, exact zeros included."""
+    """One Poisson sub-sampled step: removing is the forward direction, adding the reverse,
+    exact zeros included.
+    """
 
     def make(mu, rate):
-        return directed(lambda mu, rate: worst_case.gaussian(mu).subsample(rate), direction)(mu, rate)
+        return directed(lambda mu, rate: worst_case.gaussian(mu).subsample(rate), direction)(
+            mu, rate
+        )
 
     entries = [e for e in table("sgm_one_step") if code in (e["direction"], None)]
     args = columns([(e["eps"], 1 / e["sigma"], e["q"]) for e in entries])
@@ -161,7 +188,9 @@ def test_subsampled_gaussian_step(direction, code):
     close("subsampled.log_delta", got, want, 1e-11 * np.maximum(1, finite), args)
     bounds = evaluate(make, "delta_bounds", *args)
     kept = np.array([e["sigma"] in (1.0, 0.5) for e in entries])
-    contained([b[kept] for b in bounds], [mp.exp(mpf(t)) for t, k in zip(texts, kept, strict=True) if k])
+    contained(
+        [b[kept] for b in bounds], [mp.exp(mpf(t)) for t, k in zip(texts, kept, strict=True) if k]
+    )
     assert np.all(bounds[1] - bounds[0] <= 1e-10 * np.exp(want) + 1e-13)
 
 

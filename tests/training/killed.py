@@ -1,4 +1,6 @@
-"""A run that may be killed at any time: `python -m tests.training.killed FOLDER` starts it, or goes on with it."""
+"""A run that may be killed at any time: `python -m tests.training.killed FOLDER` starts it,
+or goes on with it.
+"""
 
 import sys
 import time
@@ -21,8 +23,8 @@ def train(folder):
 
     made = trainer(steps=STEPS)
     resume = folder is not None and not unspent(folder)
-    return made.fit(data(), seed=11, folder=folder, resume=resume, evaluate=evaluate, evaluate_every=1, checkpoint_every=3,
-                    canaries=3)
+    return made.fit(data(), seed=11, folder=folder, resume=resume, evaluate=evaluate,
+                    evaluate_every=1, checkpoint_every=3, canaries=3)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ def trainer(exact=False, **changes):
     """A `DPTrainer`; unless `exact`, its accountant is one that compiles in no time."""
     settings = {"batch_size": 40, "steps": STEPS, "noise_multiplier": 1.0, **changes}
     optimizer = settings.pop("optimizer", optax.sgd(0.5, momentum=0.5))
-    made = training.DPTrainer(settings.pop("loss", loss), settings.pop("model", jnp.zeros(5, jnp.float32)), optimizer,
+    made = training.DPTrainer(settings.pop("loss", loss),
+                              settings.pop("model", jnp.zeros(5, jnp.float32)), optimizer,
                               settings.pop("privacy", GENEROUS), **settings)
     if not exact:
         noises = (settings["noise_multiplier"],) * settings["steps"]
@@ -44,7 +45,9 @@ class Cheap(training.Plan):
 
 
 class Quiet(training.Plan):
-    """So little noise that releases show the sums of clipped gradients; the accountant's long work on that is left out."""
+    """So little noise that releases show the sums of clipped gradients;
+    the accountant's long work on that is left out.
+    """
 
     def curve(self, threat_model="worst_case", steps=None):
         return worst_case.gaussian(1.0).symmetric()
@@ -59,4 +62,7 @@ GENEROUS = training.Privacy(epsilon=50.0, delta=1e-5)  # far above what 20 steps
 
 def equal(one, other):
     """Bit by bit."""
-    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+    return all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    )

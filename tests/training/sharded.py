@@ -1,4 +1,6 @@
-"""A small training on as many devices as there are: `python -m tests.training.sharded FILE [PROCESS COUNT PORT FOLDER]`."""
+"""A small training on as many devices as there are:
+`python -m tests.training.sharded FILE [PROCESS COUNT PORT FOLDER]`.
+"""
 
 import sys
 
@@ -12,7 +14,9 @@ from tests.training.problems import data, quiet, trainer
 def train(folder=None, noisy=True):
     made = trainer(microbatch=4)
     plan = made.plan(200) if noisy else quiet()
-    return made.fit(data(), seed=7, plan=plan, canaries=5, folder=folder, record_releases=folder is None)
+    return made.fit(
+        data(), seed=7, plan=plan, canaries=5, folder=folder, record_releases=folder is None
+    )
 
 
 if __name__ == "__main__":
@@ -25,6 +29,7 @@ if __name__ == "__main__":
         assert jax.process_count() == int(count)
     else:
         found = train()
-    np.savez(sys.argv[1], model=np.asarray(found.model), releases=np.zeros(0) if found.releases is None else found.releases,
-             scores=found.canary_scores, members=found.canary_members, devices=len(jax.devices()), epsilon=found.epsilon,
-             spent=found.spent)
+    np.savez(sys.argv[1], model=np.asarray(found.model),
+             releases=np.zeros(0) if found.releases is None else found.releases,
+             scores=found.canary_scores, members=found.canary_members, devices=len(jax.devices()),
+             epsilon=found.epsilon, spent=found.spent)

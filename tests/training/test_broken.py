@@ -1,4 +1,6 @@
-"""A trainer with a deliberate fault is caught by `jaxpriv audit` from its own canaries; a sound one is not."""
+"""A trainer with a deliberate fault is caught by `jaxpriv audit` from its own canaries;
+a sound one is not.
+"""
 
 import json
 
@@ -17,11 +19,14 @@ RECORDS = 100 * np.eye(CANARIES, dtype=np.float32)
 
 
 def scores(monkeypatch, faults):
-    """How far each canary, whose gradient is an entry of its own a hundred times too long, has pushed its weight."""
+    """How far each canary, whose gradient is an entry of its own a hundred times too long,
+    has pushed its weight.
+    """
     for name, wrong in faults.items():
         monkeypatch.setattr(step, name, wrong)
-    trainer = training.DPTrainer(lambda w, x, key: w @ x, jnp.zeros(CANARIES, jnp.float32), optax.sgd(1.0),
-                                 training.Privacy(epsilon=50.0), batch_size=RATE * 5000, steps=STEPS, noise_multiplier=1.0)
+    trainer = training.DPTrainer(lambda w, x, key: w @ x, jnp.zeros(CANARIES, jnp.float32),
+                                 optax.sgd(1.0), training.Privacy(epsilon=50.0),
+                                 batch_size=RATE * 5000, steps=STEPS, noise_multiplier=1.0)
     found = trainer.fit(DATA, seed=4, canaries=RECORDS)
     monkeypatch.undo()
     return -np.asarray(found.model), found.canary_members, found.epsilon
@@ -30,7 +35,9 @@ def scores(monkeypatch, faults):
 def shared_noise(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
     """One number for the whole gradient."""
     noise = clip_norm * noise_multiplier * jax.random.normal(key)
-    return jax.tree.map(lambda leaf: ((leaf + noise) / expected_batch_size).astype(leaf.dtype), total)
+    return jax.tree.map(
+        lambda leaf: ((leaf + noise) / expected_batch_size).astype(leaf.dtype), total
+    )
 
 
 def unclipped(*arguments, clip_norm, true=step.clipped_sum, **settings):
@@ -42,8 +49,13 @@ def everyone(key, size, rate, capacity, true=step.poisson_sample):
     return true(key, size, 1.0, capacity)
 
 
-FAULTS = {None: {}, "noise shared across the batch": {"private_mean": shared_noise}, "clip skipped": {"clipped_sum": unclipped},
-          "sampling not Poisson": {"poisson_sample": everyone, "capacity": lambda size, rate, steps: size}}
+FAULTS = {
+    None: {},
+    "noise shared across the batch": {"private_mean": shared_noise},
+    "clip skipped": {"clipped_sum": unclipped},
+    "sampling not Poisson": {"poisson_sample": everyone,
+                             "capacity": lambda size, rate, steps: size},
+}
 
 
 @pytest.mark.slow
@@ -53,7 +65,8 @@ def test_faults_are_caught(fault, tmp_path, monkeypatch, capsys):
     if fault == "noise shared across the batch":
         found = found - np.median(found)  # who knows of the fault takes it off
     np.savez(tmp_path / "scores.npz", score=found, member=members)
-    code = cli.main(["audit", str(tmp_path / "scores.npz"), "--epsilon", str(epsilon), "--delta", "1e-5", "--json"])
+    code = cli.main(["audit", str(tmp_path / "scores.npz"), "--epsilon", str(epsilon), "--delta",
+                     "1e-5", "--json"])
     report = json.loads(capsys.readouterr().out)
     assert report["claims"][0]["violated"] == (fault is not None)
     assert code == (3 if fault else 0)

@@ -13,9 +13,16 @@ SIZE = 12
 
 def problem(dtype=jnp.float64, seed=0):
     random = np.random.default_rng(seed)
-    parameters = {"w": jnp.asarray(random.normal(size=(4, 3)), dtype), "b": jnp.asarray(random.normal(size=3), dtype)}
-    examples = {"x": jnp.asarray(random.normal(size=(SIZE, 4)) * np.geomspace(0.01, 10, SIZE)[:, None], dtype),
-                "y": random.integers(0, 3, SIZE)}
+    parameters = {
+        "w": jnp.asarray(random.normal(size=(4, 3)), dtype),
+        "b": jnp.asarray(random.normal(size=3), dtype),
+    }
+    examples = {
+        "x": jnp.asarray(
+            random.normal(size=(SIZE, 4)) * np.geomspace(0.01, 10, SIZE)[:, None], dtype
+        ),
+        "y": random.integers(0, 3, SIZE),
+    }
     return parameters, examples
 
 
@@ -31,10 +38,15 @@ def by_loop(parameters, examples, clip_norm, per_layer=False, mask=None):
     for i in range(SIZE):
         if mask is not None and not mask[i]:
             continue
-        gradient = jax.grad(loss)(parameters, jax.tree.map(lambda leaf, i=i: leaf[i], examples), None)
+        gradient = jax.grad(loss)(
+            parameters, jax.tree.map(lambda leaf, i=i: leaf[i], examples), None
+        )
         if per_layer:
             limit = clip_norm / np.sqrt(2)
-            gradient = jax.tree.map(lambda leaf, limit=limit: leaf * min(1, limit / float(jnp.linalg.norm(leaf))), gradient)
+            gradient = jax.tree.map(
+                lambda leaf, limit=limit: leaf * min(1, limit / float(jnp.linalg.norm(leaf))),
+                gradient,
+            )
             total = total + np.asarray(ravel_pytree(gradient)[0])
         else:
             flat = np.asarray(ravel_pytree(gradient)[0])
@@ -50,18 +62,28 @@ def flat(tree):
 @pytest.mark.parametrize("microbatch", [None, 1, 4, 12])
 def test_is_the_loop(per_layer, microbatch):
     parameters, examples = problem()
-    found = training.clipped_sum(loss, parameters, examples, clip_norm=0.3, microbatch=microbatch, per_layer=per_layer)
-    np.testing.assert_allclose(flat(found.total), by_loop(parameters, examples, 0.3, per_layer), rtol=2e-5, atol=1e-6)
+    found = training.clipped_sum(
+        loss, parameters, examples, clip_norm=0.3, microbatch=microbatch, per_layer=per_layer
+    )
+    np.testing.assert_allclose(
+        flat(found.total), by_loop(parameters, examples, 0.3, per_layer), rtol=2e-5, atol=1e-6
+    )
     assert found.non_finite == 0
 
 
 def check_free():
-    """With a bound that nobody meets the sum is the gradient of the sum, and norms and losses are those of each example."""
+    """With a bound that nobody meets the sum is the gradient of the sum,
+    and norms and losses are those of each example.
+    """
     parameters, examples = problem()
     found = training.clipped_sum(loss, parameters, examples, clip_norm=1e3)
-    want = jax.grad(lambda p: jnp.sum(jax.vmap(loss, (None, 0, None))(p, examples, None)))(parameters)
+    want = jax.grad(lambda p: jnp.sum(jax.vmap(loss, (None, 0, None))(p, examples, None)))(
+        parameters
+    )
     np.testing.assert_allclose(flat(found.total), flat(want), rtol=1e-10)
-    np.testing.assert_allclose(found.losses, jax.vmap(loss, (None, 0, None))(parameters, examples, None), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.losses, jax.vmap(loss, (None, 0, None))(parameters, examples, None), rtol=1e-12
+    )
     one = jax.grad(loss)(parameters, jax.tree.map(lambda leaf: leaf[3], examples), None)
     np.testing.assert_allclose(found.norms[3], np.linalg.norm(flat(one)), rtol=1e-12)
 
@@ -76,7 +98,9 @@ def test_padding_counts_nothing():
     mask = np.arange(SIZE) % 3 != 0
     examples["x"] = jnp.where(mask[:, None], examples["x"], jnp.nan)
     found = training.clipped_sum(loss, parameters, examples, clip_norm=0.3, mask=mask, microbatch=3)
-    np.testing.assert_allclose(flat(found.total), by_loop(parameters, examples, 0.3, mask=mask), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        flat(found.total), by_loop(parameters, examples, 0.3, mask=mask), rtol=2e-5, atol=1e-6
+    )
     assert found.non_finite == 0
     np.testing.assert_array_equal(np.asarray(found.norms) == 0, ~mask)
 
@@ -88,16 +112,22 @@ EXTREMES = [1e-30, 1e-3, 1.0, 1e3, 1e18, 1e30, 3e37, 1e38, np.inf, np.nan]
 @pytest.mark.parametrize("per_layer", [False, True])
 @pytest.mark.parametrize("scale", EXTREMES)
 def test_sensitivity(dtype, per_layer, scale):
-    """One example more, as wild as can be, moves the sum by at most the clipping norm, measured in float64."""
+    """One example more, as wild as can be, moves the sum by at most the clipping norm,
+    measured in float64.
+    """
     parameters, _ = problem(dtype)
     clip_norm = 0.7
 
     def wild(parameters, example, key):
-        return jnp.sum(parameters["w"] * example["g"].astype(dtype)) + jnp.sum(parameters["b"]) * example["h"].astype(dtype)
+        return jnp.sum(parameters["w"] * example["g"].astype(dtype)) + jnp.sum(
+            parameters["b"]
+        ) * example["h"].astype(dtype)
 
     @jax.jit
     def summed(example):
-        return training.clipped_sum(wild, parameters, example, clip_norm=clip_norm, per_layer=per_layer)
+        return training.clipped_sum(
+            wild, parameters, example, clip_norm=clip_norm, per_layer=per_layer
+        )
 
     for seed in range(20):
         random = np.random.default_rng(seed)
@@ -116,7 +146,9 @@ def check_non_finite():
     broken = {**examples, "x": examples["x"].at[2, 1].set(jnp.nan).at[5, 0].set(jnp.inf)}
     found = training.clipped_sum(loss, parameters, broken, clip_norm=0.3)
     mask = ~np.isin(np.arange(SIZE), (2, 5))
-    np.testing.assert_allclose(flat(found.total), by_loop(parameters, examples, 0.3, mask=mask), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        flat(found.total), by_loop(parameters, examples, 0.3, mask=mask), rtol=2e-5, atol=1e-6
+    )
     assert found.non_finite == 2
     np.testing.assert_array_equal(np.isinf(found.norms), ~mask)
 
@@ -127,7 +159,12 @@ def test_non_finite_gradients_count_as_zero():
 
 def test_keys_differ_between_examples_not_between_microbatches():
     parameters, examples = problem()
-    found = [training.clipped_sum(loss, parameters, examples, jax.random.key(1), clip_norm=0.3, microbatch=m) for m in (2, 6)]
+    found = [
+        training.clipped_sum(
+            loss, parameters, examples, jax.random.key(1), clip_norm=0.3, microbatch=m
+        )
+        for m in (2, 6)
+    ]
     np.testing.assert_allclose(flat(found[0].total), flat(found[1].total), rtol=1e-12)
     same = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf.shape), examples)
     norms = training.clipped_sum(loss, parameters, same, jax.random.key(1), clip_norm=0.3).norms
@@ -137,12 +174,18 @@ def test_keys_differ_between_examples_not_between_microbatches():
 def test_under_jit_and_traced_norm():
     parameters, examples = problem()
     got = jax.jit(lambda c: training.clipped_sum(loss, parameters, examples, clip_norm=c))(0.3)
-    np.testing.assert_allclose(flat(got.total), by_loop(parameters, examples, 0.3), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        flat(got.total), by_loop(parameters, examples, 0.3), rtol=2e-5, atol=1e-6
+    )
 
 
-@pytest.mark.parametrize(("settings", "match"), [
-    ({"clip_norm": 0.0}, "clip_norm = 0"), ({"clip_norm": np.nan}, "clip_norm = nan"), ({"clip_norm": np.inf}, "clip_norm = inf"),
-    ({"clip_norm": 1.0, "microbatch": 5}, "microbatch = 5"), ({"clip_norm": 1.0, "microbatch": 0}, "microbatch = 0")])
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [({"clip_norm": 0.0}, "clip_norm = 0"), ({"clip_norm": np.nan}, "clip_norm = nan"),
+     ({"clip_norm": np.inf}, "clip_norm = inf"),
+     ({"clip_norm": 1.0, "microbatch": 5}, "microbatch = 5"),
+     ({"clip_norm": 1.0, "microbatch": 0}, "microbatch = 0")],
+)
 def test_errors(settings, match):
     parameters, examples = problem()
     with pytest.raises(ValueError, match=match):

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from jaxpriv import random
-from jaxpriv.accounting.certified import CertifiedProfile
 from jaxpriv.training import Plan, Privacy, make_plan, plan
 from jaxpriv.training.drawn import noise_delta
+from jaxpriv.training.profile import CertifiedProfile
 from tests.slips import check_is_red
 
 PLAN = Plan(1000, 50, (2.0,) * 10 + (1.0,) * 20, 1000)

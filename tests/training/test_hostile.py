@@ -1,4 +1,6 @@
-"""What a hostile tester broke: repeated noise on other gradients, steps that did not count, noise of few values."""
+"""What a hostile tester broke: repeated noise on other gradients, steps that did not count,
+noise of few values.
+"""
 
 import dataclasses
 import json
@@ -36,18 +38,27 @@ def crashed(folder, **changes):
         raise Crash
 
     with pytest.raises(Crash):
-        trainer(**changes).fit(DATA, folder=folder, evaluate=evaluate, evaluate_every=3, checkpoint_every=5)
+        trainer(**changes).fit(
+            DATA, folder=folder, evaluate=evaluate, evaluate_every=3, checkpoint_every=5
+        )
     return folder
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    ({}, {"model": jnp.full(5, 0.1, jnp.float32)}), ({"optimizer": injected(0.5)}, {"optimizer": injected(0.25)})])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"model": jnp.full(5, 0.1, jnp.float32)}),
+     ({"optimizer": injected(0.5)}, {"optimizer": injected(0.25)})],
+)
 def test_other_starts_are_refused(tmp_path, before, after):
-    """The program is the same, but its first numbers are not: its repeated steps would show the difference of gradients."""
+    """The program is the same, but its first numbers are not: its repeated steps would show the
+    difference of gradients.
+    """
     folder = crashed(tmp_path / "run", **before)
     with pytest.raises(ValueError, match="starts with other numbers"):
         trainer(**after).fit(DATA, folder=folder, resume=True, evaluate_every=3, checkpoint_every=5)
-    assert trainer(**before).fit(DATA, folder=folder, resume=True, evaluate_every=3, checkpoint_every=5).steps == STEPS
+    trained = trainer(**before).fit(DATA, folder=folder, resume=True, evaluate_every=3,
+                                    checkpoint_every=5)
+    assert trained.steps == STEPS
 
 
 @pytest.mark.parametrize("name", ["checkpoint_every", "evaluate_every"])
@@ -71,20 +82,31 @@ def test_only_real_numbers(leaf):
     """The square of a complex number is no length: such gradients would not be clipped."""
     key, settings = jax.random.key(0), {"clip_norm": 1.0}
     for attempt in (
-            lambda: training.clipped_sum(lambda w, x, key: 0.0, {"w": leaf}, jnp.zeros((2, 2)), **settings),
-            lambda: training.private_mean(key, {"w": leaf}, noise_multiplier=1.0, expected_batch_size=2, **settings),
-            lambda: training.add_noise(key, 1.0).update({"w": leaf}, training.NoiseState(key, jnp.int32(0))),
-            lambda: trainer(exact=True, model={"w": leaf})):
+        lambda: training.clipped_sum(
+            lambda w, x, key: 0.0, {"w": leaf}, jnp.zeros((2, 2)), **settings
+        ),
+        lambda: training.private_mean(
+            key, {"w": leaf}, noise_multiplier=1.0, expected_batch_size=2, **settings
+        ),
+        lambda: training.add_noise(key, 1.0).update(
+            {"w": leaf}, training.NoiseState(key, jnp.int32(0))
+        ),
+        lambda: trainer(exact=True, model={"w": leaf}),
+    ):
         with pytest.raises(ValueError, match=r"\['w'\] is (complex64|int32)"):
             attempt()
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_noise_of_narrow_types(dtype):
-    """It is drawn in float32 and then rounded: drawn in bfloat16, it has 128 values and ends at 2.9 standard deviations."""
+    """It is drawn in float32 and then rounded: drawn in bfloat16,
+    it has 128 values and ends at 2.9 standard deviations.
+    """
     zeros = jnp.zeros(1_000_000, dtype)
     key = jax.random.key(0)
-    means = training.private_mean(key, zeros, clip_norm=1.0, noise_multiplier=1.0, expected_batch_size=1)
+    means = training.private_mean(
+        key, zeros, clip_norm=1.0, noise_multiplier=1.0, expected_batch_size=1
+    )
     updates, _ = training.add_noise(key, 1.0).update(zeros, training.NoiseState(key, jnp.int32(0)))
     for noisy in (means, updates):
         assert noisy.dtype == dtype
@@ -103,11 +125,16 @@ def test_two_starts_at_once(tmp_path):
             trainer().fit(DATA, folder=folder, resume=resume, evaluate_every=3, checkpoint_every=5)
     assert sorted(path.name for path in folder.iterdir()) == before
     os.close(lock)
-    assert trainer().fit(DATA, folder=folder, resume=True, evaluate_every=3, checkpoint_every=5).steps == STEPS
+    assert (
+        trainer().fit(DATA, folder=folder, resume=True, evaluate_every=3, checkpoint_every=5).steps
+        == STEPS
+    )
 
 
 def test_losses_that_mix_examples():
-    """The axis over which batches are split has a name that no loss knows, whatever the given mesh calls it."""
+    """The axis over which batches are split has a name that no loss knows,
+    whatever the given mesh calls it.
+    """
     def mixing(w, example, key):
         return loss(w, {**example, "x": jax.lax.pmean(example["x"], "data")}, key)
 
@@ -117,20 +144,32 @@ def test_losses_that_mix_examples():
         trainer(loss=mixing, mesh=mesh).fit(DATA, seed=0)
 
 
-@pytest.mark.parametrize("plan", [Cheap(1000, 40.0, (1.0,) * 20, 5), Cheap(200, 40.0, (1.0,) * 20, 1000)])
+@pytest.mark.parametrize(
+    "plan", [Cheap(1000, 40.0, (1.0,) * 20, 5), Cheap(200, 40.0, (1.0,) * 20, 1000)]
+)
 def test_plans_of_other_trainings(tmp_path, plan):
     with pytest.raises(ValueError, match="plan is for"):
         trainer().fit(DATA, plan=plan, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"dim": 0}, "dim = 0"), ({"dim": -3}, "dim = -3"), ({"dataset_size": 200.5}, "dataset_size = 200.5"),
-    ({"dataset_size": np.nan}, "dataset_size = nan"), ({"delta": 0.0}, "delta = 0"), ({"delta": 2.0}, "delta = 2"),
-    ({"noise_multipliers": (1e39,)}, r"noise_multipliers = 1e\+39"), ({"noise_multipliers": ()}, "steps = 0")])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"dim": 0}, "dim = 0"), ({"dim": -3}, "dim = -3"),
+     ({"dataset_size": 200.5}, "dataset_size = 200.5"),
+     ({"dataset_size": np.nan}, "dataset_size = nan"), ({"delta": 0.0}, "delta = 0"),
+     ({"delta": 2.0}, "delta = 2"),
+     ({"noise_multipliers": (1e39,)}, r"noise_multipliers = 1e\+39"),
+     ({"noise_multipliers": ()}, "steps = 0")],
+)
 def test_bad_plans(changes, words):
     with pytest.raises(ValueError, match=words):
-        training.Plan(**{"dataset_size": 200, "batch_size": 40.0, "noise_multipliers": (1.0,), "dim": 5, **changes})
+        training.Plan(
+            **{
+                "dataset_size": 200, "batch_size": 40.0, "noise_multipliers": (1.0,), "dim": 5,
+                **changes,
+            }
+        )
 
 
 def test_edited_keys(tmp_path):
@@ -161,17 +200,28 @@ def test_other_compiler_flags(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("clip_norm", [1e-37, 1e38])
 def test_scales_beyond_float32(clip_norm):
-    """Products of norm and noise that float32 does not hold would be no noise at all, or all infinite."""
-    for attempt in (lambda: trainer(clip_norm=clip_norm),
-                    lambda: training.private_mean(jax.random.key(0), jnp.zeros(2), clip_norm=clip_norm, noise_multiplier=1.0,
-                                                  expected_batch_size=1),
-                    lambda: training.clipped_sum(loss, jnp.zeros(5), DATA, clip_norm=clip_norm)):
+    """Products of norm and noise that float32 does not hold would be no noise at
+    all, or all infinite.
+    """
+    for attempt in (
+        lambda: trainer(clip_norm=clip_norm),
+        lambda: training.private_mean(
+            jax.random.key(0),
+            jnp.zeros(2),
+            clip_norm=clip_norm,
+            noise_multiplier=1.0,
+            expected_batch_size=1,
+        ),
+        lambda: training.clipped_sum(loss, jnp.zeros(5), DATA, clip_norm=clip_norm),
+    ):
         with pytest.raises(ValueError, match="clip_norm"):
             attempt()
 
 
 def test_interrupted_before_the_report(tmp_path):
-    """Until the report is there the run can be gone on with, to the same result without a further step."""
+    """Until the report is there the run can be gone on with,
+    to the same result without a further step.
+    """
     seen = []
 
     def interrupted(trained):
@@ -195,7 +245,9 @@ def test_interrupted_before_the_report(tmp_path):
 
 def test_models_of_evaluations_last():
     kept = []
-    found = trainer().fit(DATA, seed=0, evaluate=lambda model: kept.append(model) or {}, evaluate_every=5)
+    found = trainer().fit(
+        DATA, seed=0, evaluate=lambda model: kept.append(model) or {}, evaluate_every=5
+    )
     assert equal(kept[-1], found.model)
     assert np.isfinite(kept[0]).all()
 
@@ -203,7 +255,10 @@ def test_models_of_evaluations_last():
 def test_releases_from_the_start_or_not_at_all(tmp_path):
     folder = crashed(tmp_path / "run")
     with pytest.raises(ValueError, match="record_releases: False -> True"):
-        trainer().fit(DATA, folder=folder, resume=True, record_releases=True, evaluate_every=3, checkpoint_every=5)
+        trainer().fit(
+            DATA, folder=folder, resume=True, record_releases=True, evaluate_every=3,
+            checkpoint_every=5,
+        )
 
 
 @pytest.mark.parametrize("line", ["{}", "[1]", "1", '{"step": "a"}', "null", '{"step"'])
@@ -237,7 +292,10 @@ class Net(nnx.Module):
 def test_arrays_of_models():
     """Each by its name, as numbers that files know."""
     found = _arrays({"a": [jnp.ones(2, jnp.bfloat16)], "b": jnp.zeros((), jnp.float16)})
-    assert {name: array.dtype for name, array in found.items()} == {"a/0": np.float32, "b": np.float32}
+    assert {name: array.dtype for name, array in found.items()} == {
+        "a/0": np.float32,
+        "b": np.float32,
+    }
     assert _arrays(jnp.ones(3))["parameters"].shape == (3,)
 
 
@@ -245,20 +303,28 @@ def check_certificate(trained, folder, epsilon=None):
     """All steps that count are in its worst case, and nobody else has more."""
     certificate = certify_training(trained, folder)
     worst, *others = certificate["adversaries"]
-    assert worst["epsilon"] == pytest.approx(trained.epsilon if epsilon is None else epsilon, rel=1e-9)
-    assert all(row["epsilon"] <= worst["epsilon"] and row["advantage"] <= worst["advantage"] for row in others)
+    assert worst["epsilon"] == pytest.approx(
+        trained.epsilon if epsilon is None else epsilon, rel=1e-9
+    )
+    assert all(
+        row["epsilon"] <= worst["epsilon"] and row["advantage"] <= worst["advantage"]
+        for row in others
+    )
     assert json.loads((folder / "certificate.json").read_text()) == certificate
 
 
 def test_certificate_from_python(tmp_path):
     """Audit, pages and parameters of any training; a model's arrays have its names."""
     def of_net(model, example, key):
-        return optax.softmax_cross_entropy_with_integer_labels(model.layers[0](example["x"]), example["y"].astype(jnp.int32))
+        return optax.softmax_cross_entropy_with_integer_labels(
+            model.layers[0](example["x"]), example["y"].astype(jnp.int32)
+        )
 
     made = trainer(loss=of_net, model=Net(), privacy=GENEROUS)
     found = made.fit(DATA, canaries=4)
     check_certificate(found, tmp_path)
-    forgotten = dataclasses.replace(found, spent=found.spent // 2)  # a slip: steps that the certificate does not count
+    # a slip: steps that the certificate does not count
+    forgotten = dataclasses.replace(found, spent=found.spent // 2)
     with pytest.raises(AssertionError):
         check_certificate(forgotten, tmp_path, found.epsilon)
     certificate = certify_training(found, tmp_path / "new" / "folder", settings={"a": 1})

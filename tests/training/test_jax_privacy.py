@@ -1,5 +1,7 @@
-"""Clipped sums, norms and losses against jax-privacy's, an independent implementation. Ours are clipped to (1 - 1e-5) clip_norm,
-theirs to clip_norm: where clipping acts the sums are 1e-5 apart, relatively."""
+"""Clipped sums, norms and losses against jax-privacy's, an independent implementation. Ours are
+clipped to (1 - 1e-5) clip_norm, theirs to clip_norm: where clipping acts the sums are 1e-5
+apart, relatively.
+"""
 
 import functools
 
@@ -14,7 +16,8 @@ from jaxpriv import training
 
 SIZE = 12
 EVERY = np.ones(SIZE, bool)
-TOLERANCE = 3e-5  # 1e-5, and some for cancellation between clipped gradients and the rounding of float32
+# 1e-5, and some for cancellation between clipped gradients and the rounding of float32
+TOLERANCE = 3e-5
 
 
 def linear(parameters, example):
@@ -30,7 +33,10 @@ def mlp(parameters, example):
 
 def dropout(parameters, example, key):
     """The linear model on a random half of its inputs."""
-    return linear(parameters, {**example, "x": example["x"] * jax.random.bernoulli(key, 0.5, example["x"].shape)})
+    return linear(
+        parameters,
+        {**example, "x": example["x"] * jax.random.bernoulli(key, 0.5, example["x"].shape)},
+    )
 
 
 def untouched(parameters, example):
@@ -48,20 +54,26 @@ def problem(loss):
     scale = jnp.asarray(np.geomspace(0.03, 10, SIZE)[:, None], jnp.float32)
     examples = {"x": normal(SIZE, 5) * scale, "y": jnp.asarray(random.integers(0, 3, SIZE))}
     if loss is mlp:
-        return {"hidden": [(normal(5, 8), normal(8)), (normal(8, 4), normal(4))], "out": normal(4, 3)}, examples
+        return {
+            "hidden": [(normal(5, 8), normal(8)), (normal(8, 4), normal(4))],
+            "out": normal(4, 3),
+        }, examples
     return {"w": normal(5), "b": normal()}, {**examples, "y": examples["y"].astype(jnp.float32)}
 
 
 @functools.cache
 def program(loss, microbatch):
-    """Both sides of (parameters, examples, clip_norm, mask): a `ClippedSum`, and (sum, auxiliary output)."""
+    """Both sides of (parameters, examples, clip_norm, mask):
+    a `ClippedSum`, and (sum, auxiliary output).
+    """
     def ours(parameters, examples, clip_norm, mask):
-        return training.clipped_sum(lambda parameters, example, key: loss(parameters, example), parameters, examples,
-                                    clip_norm=clip_norm, mask=mask, microbatch=microbatch)
+        return training.clipped_sum(lambda parameters, example, key: loss(parameters, example),
+                                    parameters, examples, clip_norm=clip_norm, mask=mask,
+                                    microbatch=microbatch)
 
     def theirs(parameters, examples, clip_norm, mask):
-        call = clipped_grad(loss, l2_clip_norm=clip_norm, keep_batch_dim=False, microbatch_size=microbatch,
-                            return_values=True, return_grad_norms=True)
+        call = clipped_grad(loss, l2_clip_norm=clip_norm, keep_batch_dim=False,
+                            microbatch_size=microbatch, return_values=True, return_grad_norms=True)
         return call(parameters, examples, is_padding_example=~mask)
 
     return jax.jit(ours), jax.jit(theirs)
@@ -111,8 +123,12 @@ def test_padding(loss, padding, microbatch):
     total, told = theirs(loss, parameters, examples, mask=mask, microbatch=microbatch)
     check_equal(found.total, total)
     # theirs still tells the losses and norms of padding
-    np.testing.assert_allclose(np.asarray(found.losses)[mask], np.asarray(told.values)[mask], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(np.asarray(found.norms)[mask], np.asarray(told.grad_norms)[mask], rtol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(found.losses)[mask], np.asarray(told.values)[mask], rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        np.asarray(found.norms)[mask], np.asarray(told.grad_norms)[mask], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("microbatch", [None, 3])
@@ -127,11 +143,15 @@ def test_gradient_without_a_finite_entry(loss, value, microbatch):
 
 
 def test_gradient_with_some_finite_entries():
-    """Theirs sets the other entries to zero and keeps these, clipped; ours counts the whole gradient as zero."""
+    """Theirs sets the other entries to zero and keeps these, clipped;
+    ours counts the whole gradient as zero.
+    """
     parameters, examples = problem(untouched)
     examples["x"] = examples["x"].at[5, 2].set(jnp.nan)
     cleaned = {**examples, "x": jnp.nan_to_num(examples["x"])}
-    check_equal(ours(untouched, parameters, cleaned).total, theirs(untouched, parameters, examples)[0])
+    check_equal(
+        ours(untouched, parameters, cleaned).total, theirs(untouched, parameters, examples)[0]
+    )
     found = ours(untouched, parameters, examples)
     assert found.non_finite == 1
     check_equal(found.total, theirs(untouched, parameters, cleaned, mask=np.arange(SIZE) != 5)[0])
@@ -142,6 +162,12 @@ def test_keys(microbatch):
     """Both give example i the i-th key of `split`, so that random losses are the same too."""
     parameters, examples = problem(dropout)
     key = jax.random.key(7)
-    found = jax.jit(lambda *args: training.clipped_sum(dropout, *args, clip_norm=1.0, microbatch=microbatch))
-    other = clipped_grad(dropout, l2_clip_norm=1.0, keep_batch_dim=False, prng_argnum=2, microbatch_size=microbatch)
-    check_equal(found(parameters, examples, key).total, jax.jit(other.fun)(parameters, examples, key))
+    found = jax.jit(
+        lambda *args: training.clipped_sum(dropout, *args, clip_norm=1.0, microbatch=microbatch)
+    )
+    other = clipped_grad(
+        dropout, l2_clip_norm=1.0, keep_batch_dim=False, prng_argnum=2, microbatch_size=microbatch
+    )
+    check_equal(
+        found(parameters, examples, key).total, jax.jit(other.fun)(parameters, examples, key)
+    )

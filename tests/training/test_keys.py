@@ -45,5 +45,6 @@ def test_fingerprint():
     mark = keys.fingerprint(data)
     assert mark == keys.fingerprint({"x": data["x"].copy(), "y": data["y"]})
     others = [{**data, "x": data["x"].reshape(3, 2)}, {**data, "x": data["x"].astype(np.float32)},
-              {"x": data["x"], "z": data["y"]}, {**data, "y": np.array([0, 2])}, [data["x"], data["y"]]]
+              {"x": data["x"], "z": data["y"]}, {**data, "y": np.array([0, 2])},
+              [data["x"], data["y"]]]
     assert len({mark, fresh_keys(seed=1).fingerprint(data), *map(keys.fingerprint, others)}) == 7

@@ -1,4 +1,6 @@
-"""Killed at random moments, a run goes on to the same end, and its ledger never counts less than what was released."""
+"""Killed at random moments, a run goes on to the same end,
+and its ledger never counts less than what was released.
+"""
 
 import contextlib
 import json
@@ -23,18 +25,31 @@ from tests.training.problems import equal
 def check_counted(folder):
     """Every step of which anything is known to have come out was counted before."""
     _, counted = spent(folder / "ledger.jsonl")
-    rows = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "metrics.jsonl").exists() else []
+    rows = (
+        (folder / "metrics.jsonl").read_text().splitlines()
+        if (folder / "metrics.jsonl").exists()
+        else []
+    )
     for row in rows:
         if row.endswith("}"):
             assert json.loads(row)["step"] <= counted
-    checkpoints = [int(path.name) for path in (folder / "checkpoints").glob("*") if path.name.isdigit()]
+    checkpoints = [
+        int(path.name) for path in (folder / "checkpoints").glob("*") if path.name.isdigit()
+    ]
     assert max(checkpoints, default=0) <= counted <= STEPS
 
 
 def run_and_kill(folder, cache, steps, seconds):
-    """Start or go on; kill so many steps and seconds later, with no steps while it starts. True if it was done."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.training.killed", str(folder), str(cache)], cwd=ROOT,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Start or go on; kill so many steps and seconds later, with no steps while it starts.
+    True if it was done.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.training.killed", str(folder), str(cache)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     told = [process.stdout.readline() for _ in range(steps)]
     time.sleep(seconds)
     process.kill()
@@ -45,8 +60,8 @@ def run_and_kill(folder, cache, steps, seconds):
 
 def last_parameters(folder, whole):
     """As the last checkpoint has them."""
-    state = State(whole.model, optax.sgd(0.5, momentum=0.5).init(whole.model), jnp.int32(0), jnp.float32(0),
-                  jnp.zeros(3, jnp.float32))
+    state = State(whole.model, optax.sgd(0.5, momentum=0.5).init(whole.model), jnp.int32(0),
+                  jnp.float32(0), jnp.zeros(3, jnp.float32))
     with contextlib.closing(Checkpoints(folder / "checkpoints")) as checkpoints:
         assert checkpoints.last() == STEPS
         return checkpoints.restore(STEPS, state).parameters
@@ -58,8 +73,13 @@ def check_killed(tmp_path, kills):
     used = 0
     while used < kills and not done:
         used += 1
-        # mostly while it trains, in a step, a ledger line or a checkpoint; now and then while it starts
-        moment = (0, moments.uniform(1, 5)) if moments.random() < 0.1 else (moments.randint(1, 9), moments.uniform(0, 0.1))
+        # mostly while it trains, in a step, a ledger line or a checkpoint;
+        # now and then while it starts
+        moment = (
+            (0, moments.uniform(1, 5))
+            if moments.random() < 0.1
+            else (moments.randint(1, 9), moments.uniform(0, 0.1))
+        )
         done = run_and_kill(folder, tmp_path / "xla", *moment)
         if not unspent(folder):
             check_counted(folder)
@@ -67,8 +87,13 @@ def check_killed(tmp_path, kills):
             assert now >= counted
             counted = now
     if not done:
-        finished = subprocess.run([sys.executable, "-m", "tests.training.killed", str(folder), str(tmp_path / "xla")], cwd=ROOT,
-                                  capture_output=True, text=True, check=False)
+        finished = subprocess.run(
+            [sys.executable, "-m", "tests.training.killed", str(folder), str(tmp_path / "xla")],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert "done" in finished.stdout, finished.stderr
     whole = train(None)
     assert spent(folder / "ledger.jsonl")[1] == STEPS == whole.spent

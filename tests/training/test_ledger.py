@@ -1,4 +1,6 @@
-"""The ledger: what it says it counted is on the disk, a torn line never counted, anything else that is off is refused."""
+"""The ledger: what it says it counted is on the disk, a torn line never counted,
+anything else that is off is refused.
+"""
 
 import json
 import os
@@ -26,7 +28,8 @@ def path(tmp_path):
 
 def check_reserve():
     """Counted means readable by somebody else, at once."""
-    with tempfile.TemporaryDirectory() as folder, Ledger.create(Path(folder) / "ledger.jsonl", HEADER) as opened:
+    with (tempfile.TemporaryDirectory() as folder,
+          Ledger.create(Path(folder) / "ledger.jsonl", HEADER) as opened):
         assert training.spent(opened.path) == (HEADER, 0)
         opened.reserve(4)
         assert training.spent(opened.path) == (HEADER, 4)
@@ -54,7 +57,9 @@ def test_notes(path):
 
 
 def test_every_torn_line_is_cut_off(path):
-    """Wherever the last line ends, what was counted before stays counted, and the ledger can go on."""
+    """Wherever the last line ends, what was counted before stays counted,
+    and the ledger can go on.
+    """
     whole = path.read_bytes()
     start = whole[:-1].rfind(b"\n") + 1
     for end in range(start, len(whole)):
@@ -97,7 +102,9 @@ def test_missing_and_present(tmp_path, path):
 def test_one_process_at_a_time(path):
     script = f"from jaxpriv.training.ledger import Ledger\nLedger.open({str(path)!r})"
     with Ledger.open(path):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=ROOT
+        )
     assert "in use by another process" in done.stderr
 
 
@@ -134,4 +141,5 @@ def test_created_on_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_lines_are_json(path):
-    assert [json.loads(line).get("reserve") for line in path.read_text().splitlines()] == [None, 2, 5, 9]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("reserve") for line in lines] == [None, 2, 5, 9]

@@ -19,7 +19,9 @@ def whole(tree):
 
 def check_mean():
     """chi-square test of the variance, Kolmogorov-Smirnov of the law."""
-    got = training.private_mean(jax.random.key(0), TREE, clip_norm=0.5, noise_multiplier=3.0, expected_batch_size=20.0)
+    got = training.private_mean(
+        jax.random.key(0), TREE, clip_norm=0.5, noise_multiplier=3.0, expected_batch_size=20.0
+    )
     noise = whole(jax.tree.map(lambda g, t: g - t / 20, got, TREE)) / (0.5 * 3 / 20)
     assert abs(scipy.stats.chi2(noise.size).cdf(np.sum(noise**2)) - 0.5) < 0.4999
     assert scipy.stats.kstest(noise, "norm").pvalue > 1e-4
@@ -62,9 +64,12 @@ def test_dtype_is_kept():
     assert got.dtype == jnp.float32
 
 
-@pytest.mark.parametrize(("settings", "match"), [
-    ({"clip_norm": 0.0}, "clip_norm = 0"), ({"noise_multiplier": -1.0}, "noise_multiplier = -1"),
-    ({"noise_multiplier": np.nan}, "noise_multiplier = nan"), ({"expected_batch_size": 0}, "expected_batch_size = 0")])
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [({"clip_norm": 0.0}, "clip_norm = 0"), ({"noise_multiplier": -1.0}, "noise_multiplier = -1"),
+     ({"noise_multiplier": np.nan}, "noise_multiplier = nan"),
+     ({"expected_batch_size": 0}, "expected_batch_size = 0")],
+)
 def test_errors(settings, match):
     with pytest.raises(ValueError, match=match):
         training.private_mean(jax.random.key(0), TREE, **{**SETTINGS, **settings})

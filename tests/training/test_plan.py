@@ -1,4 +1,6 @@
-"""Plans: whatever is left out is solved so that the target just holds, and the worst case is always there."""
+"""Plans: whatever is left out is solved so that the target just holds,
+and the worst case is always there.
+"""
 
 import dataclasses
 
@@ -19,12 +21,18 @@ SETTINGS = {"batch_size": 100, "steps": 100, "noise_multiplier": 5.0}
 @pytest.mark.parametrize("left_out", ["noise_multiplier", "batch_size", "steps"])
 def test_solved_plans_just_hold(left_out):
     """A little less noise, a larger batch, a step more: the target is missed."""
-    plan = make_plan(MU, 10_000, 1000, **{name: value for name, value in SETTINGS.items() if name != left_out})
+    plan = make_plan(
+        MU, 10_000, 1000, **{name: value for name, value in SETTINGS.items() if name != left_out}
+    )
     assert holds(plan, MU)
     noise = plan.noise_multipliers
-    beyond = {"noise_multiplier": dataclasses.replace(plan, noise_multipliers=tuple(n * (1 - 1e-6) for n in noise)),
-              "batch_size": dataclasses.replace(plan, batch_size=plan.batch_size * (1 + 1e-6)),
-              "steps": dataclasses.replace(plan, noise_multipliers=(*noise, noise[0]))}[left_out]
+    beyond = {
+        "noise_multiplier": dataclasses.replace(
+            plan, noise_multipliers=tuple(n * (1 - 1e-6) for n in noise)
+        ),
+        "batch_size": dataclasses.replace(plan, batch_size=plan.batch_size * (1 + 1e-6)),
+        "steps": dataclasses.replace(plan, noise_multipliers=(*noise, noise[0])),
+    }[left_out]
     assert not holds(beyond, MU)
 
 
@@ -37,7 +45,8 @@ def check_worst_case():
     """The noise that epsilon and delta need, as `calibrate` finds it."""
     privacy = Privacy(epsilon=2.0)
     plan = make_plan(privacy, 1000, 10, batch_size=50, steps=50)
-    noise = jaxpriv.calibrate(lambda s: worst_case.subsampled_gaussian(s, 0.05, 50.0), epsilon=2.0, delta=1e-5, bracket=(0.5, 8))
+    noise = jaxpriv.calibrate(lambda s: worst_case.subsampled_gaussian(s, 0.05, 50.0), epsilon=2.0,
+                              delta=1e-5, bracket=(0.5, 8))
     assert plan.noise_multipliers == pytest.approx((noise,) * 50, rel=1e-8)
     assert holds(plan, privacy)
 
@@ -54,56 +63,82 @@ def test_budget_ends_the_training():
     plan = make_plan(privacy, 1000, 10, batch_size=50, steps=500, noise_multiplier=1.0)
     assert 1 < plan.steps < 500
     assert holds(plan, privacy)
-    assert not holds(dataclasses.replace(plan, noise_multipliers=(1.0,) * (plan.steps + 1)), privacy)
+    assert not holds(
+        dataclasses.replace(plan, noise_multipliers=(1.0,) * (plan.steps + 1)), privacy
+    )
 
 
 @pytest.mark.slow
 def test_schedules_compose():
-    """Steps of several noises: the curve is the composition of their parts, at the end and on the way."""
+    """Steps of several noises: the curve is the composition of their parts,
+    at the end and on the way.
+    """
     plan = Plan(1000, 50, (2.0,) * 10 + (1.0,) * 20, 10)
-    want = jaxpriv.compose(worst_case.subsampled_gaussian(2.0, 0.05, 10.0), worst_case.subsampled_gaussian(1.0, 0.05, 20.0))
+    want = jaxpriv.compose(
+        worst_case.subsampled_gaussian(2.0, 0.05, 10.0),
+        worst_case.subsampled_gaussian(1.0, 0.05, 20.0),
+    )
     np.testing.assert_allclose(plan.curve().delta(1.0), want.symmetric().delta(1.0), rtol=1e-9)
     early = worst_case.subsampled_gaussian(2.0, 0.05, 10.0).symmetric()
     np.testing.assert_allclose(plan.curve(steps=10).delta(0.5), early.delta(0.5), rtol=1e-9)
-    np.testing.assert_allclose(jax.jit(plan.epsilon)(jnp.int32(30)), want.symmetric().epsilon(1e-5), rtol=1e-5)
-    shaped = make_plan(Privacy(mu=2.0, threat_model="membership"), 1000, 10, batch_size=50, steps=3, schedule=[1.0, 2.0, 4.0])
-    np.testing.assert_allclose(np.divide(shaped.noise_multipliers, shaped.noise_multipliers[0]), [1, 2, 4])
-    spread = make_plan(Privacy(mu=2.0, threat_model="membership"), 1000, 10, batch_size=50, steps=5, schedule=[2.0, 1.0])
-    np.testing.assert_allclose(np.divide(spread.noise_multipliers, spread.noise_multipliers[4]), [2, 2, 2, 1, 1])
+    np.testing.assert_allclose(
+        jax.jit(plan.epsilon)(jnp.int32(30)), want.symmetric().epsilon(1e-5), rtol=1e-5
+    )
+    shaped = make_plan(Privacy(mu=2.0, threat_model="membership"), 1000, 10, batch_size=50, steps=3,
+                       schedule=[1.0, 2.0, 4.0])
+    np.testing.assert_allclose(
+        np.divide(shaped.noise_multipliers, shaped.noise_multipliers[0]), [1, 2, 4]
+    )
+    spread = make_plan(Privacy(mu=2.0, threat_model="membership"), 1000, 10, batch_size=50, steps=5,
+                       schedule=[2.0, 1.0])
+    np.testing.assert_allclose(
+        np.divide(spread.noise_multipliers, spread.noise_multipliers[4]), [2, 2, 2, 1, 1]
+    )
 
 
 def test_a_weak_adversary_needs_no_more_noise():
-    """Where the membership approximation asks for more noise than the worst case, the worst case's noise is enough."""
+    """Where the membership approximation asks for more noise than the worst case,
+    the worst case's noise is enough.
+    """
     weak = Privacy(mu=0.9, threat_model="membership")
     plan = make_plan(weak, 1000, 100_000, batch_size=50, steps=1)
     worst = make_plan(Privacy(mu=0.9), 1000, 100_000, batch_size=50, steps=1)
     assert plan.noise_multipliers[0] <= worst.noise_multipliers[0]
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"threat_model": "strong"}, "threat_model = 'strong'"), ({"mu": None}, "got none"),
-    ({"advantage": 0.1}, "got mu, advantage"), ({"mu": None, "fpr": 0.1}, "fpr and tpr"), ({"mu": -1.0}, "mu = -1"),
-    ({"mu": np.nan}, "mu = nan"), ({"delta": 0.0}, "delta = 0"), ({"mu": None, "advantage": 2.0}, "advantage = 2"),
-    ({"mu": np.inf}, "mu = inf")])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"threat_model": "strong"}, "threat_model = 'strong'"), ({"mu": None}, "got none"),
+     ({"advantage": 0.1}, "got mu, advantage"), ({"mu": None, "fpr": 0.1}, "fpr and tpr"),
+     ({"mu": -1.0}, "mu = -1"), ({"mu": np.nan}, "mu = nan"), ({"delta": 0.0}, "delta = 0"),
+     ({"mu": None, "advantage": 2.0}, "advantage = 2"), ({"mu": np.inf}, "mu = inf")],
+)
 def test_bad_targets(changes, words):
     with pytest.raises(ValueError, match=words):
         Privacy(**{"mu": 1.0, **changes})
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"batch_size": None, "steps": None}, "batch_size and steps are missing"), ({"batch_size": 20_000}, "batch_size = 20000"),
-    ({"batch_size": 0}, "batch_size = 0"), ({"steps": 0}, "steps = 0"), ({"steps": 1.5}, "steps = 1.5"),
-    ({"noise_multiplier": 0.0}, "noise_multipliers = 0"), ({"noise_multiplier": np.nan}, "noise_multipliers"),
-    ({"schedule": [1.0] * 101}, "schedule has shape"), ({"schedule": []}, "schedule has shape"),
-    ({"schedule": 2.0}, "schedule has shape"), ({"steps": None, "schedule": [1.0]}, "steps"),
-    ({"schedule": [-1.0] * 100}, "noise_multipliers = -5")])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"batch_size": None, "steps": None}, "batch_size and steps are missing"),
+     ({"batch_size": 20_000}, "batch_size = 20000"), ({"batch_size": 0}, "batch_size = 0"),
+     ({"steps": 0}, "steps = 0"), ({"steps": 1.5}, "steps = 1.5"),
+     ({"noise_multiplier": 0.0}, "noise_multipliers = 0"),
+     ({"noise_multiplier": np.nan}, "noise_multipliers"),
+     ({"schedule": [1.0] * 101}, "schedule has shape"), ({"schedule": []}, "schedule has shape"),
+     ({"schedule": 2.0}, "schedule has shape"), ({"steps": None, "schedule": [1.0]}, "steps"),
+     ({"schedule": [-1.0] * 100}, "noise_multipliers = -5")],
+)
 def test_bad_settings(changes, words):
     with pytest.raises(ValueError, match=words):
         make_plan(MU, 10_000, 1000, **{**SETTINGS, **changes})
 
 
-@pytest.mark.parametrize(("privacy", "words"), [
-    (Privacy(mu=0.0, threat_model="membership"), "above 4096"), (Privacy(mu=1e9, threat_model="membership"), "below 0.0625")])
+@pytest.mark.parametrize(
+    ("privacy", "words"),
+    [(Privacy(mu=0.0, threat_model="membership"), "above 4096"),
+     (Privacy(mu=1e9, threat_model="membership"), "below 0.0625")],
+)
 def test_targets_out_of_reach(privacy, words):
     with pytest.raises(ValueError, match=words):
         make_plan(privacy, 10_000, 1000, batch_size=100, steps=100)

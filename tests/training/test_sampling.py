@@ -25,8 +25,9 @@ def check_frequencies():
         taken, batches = drawn(rate)
         assert not np.any(batches.overflow)
         counts = taken.sum(0)
-        assert scipy.stats.chisquare(np.stack([counts, 4000 - counts]).ravel(),
-                                     np.repeat([4000 * rate, 4000 * (1 - rate)], 40), ddof=39).pvalue > 1e-4
+        seen = np.stack([counts, 4000 - counts]).ravel()
+        expected = np.repeat([4000 * rate, 4000 * (1 - rate)], 40)
+        assert scipy.stats.chisquare(seen, expected, ddof=39).pvalue > 1e-4
         correlation = np.corrcoef(taken.T)[np.triu_indices(40, 1)]
         assert np.max(np.abs(correlation)) < 5 / np.sqrt(4000)
         sizes, law = taken.sum(1), scipy.stats.binom(40, rate)
@@ -38,8 +39,11 @@ def test_frequencies():
     check_frequencies()
 
 
+@pytest.mark.optimized  # runs for longer than it compiles
 def test_small_rates_are_exact():
-    """A rate of 1e-4 is met within its statistical error of 0.6%, and never exceeded by rounding."""
+    """A rate of 1e-4 is met within its statistical error of 0.6%,
+    and never exceeded by rounding.
+    """
     keys = jax.random.split(jax.random.key(1), 300)
 
     def count(key):
@@ -66,8 +70,8 @@ def test_overflow_is_said():
 
 def check_capacity():
     """The smallest with the tail that is asked for, by SciPy."""
-    for size, rate, steps, failure in ((10_000, 0.01, 1, 1e-12), (500, 0.2, 100, 1e-6), (60_000, 0.004, 10_000, 1e-12),
-                                       (50, 0.5, 1, 1e-3)):
+    for size, rate, steps, failure in ((10_000, 0.01, 1, 1e-12), (500, 0.2, 100, 1e-6),
+                                       (60_000, 0.004, 10_000, 1e-12), (50, 0.5, 1, 1e-3)):
         found = training.capacity(size, rate, steps, failure)
         assert scipy.stats.binom.sf(found, size, rate) * steps <= failure
         assert scipy.stats.binom.sf(found - 1, size, rate) * steps > failure
@@ -78,11 +82,15 @@ def test_capacity():
     check_capacity()
 
 
-@pytest.mark.parametrize(("call", "match"), [
-    (lambda: training.capacity(10, 0.0), "rate = 0"), (lambda: training.capacity(0, 0.5), "size = 0"),
-    (lambda: training.capacity(10, 0.5, failure=0.0), "failure = 0"), (lambda: training.capacity(10, 0.5, steps=0), "steps = 0"),
-    (lambda: training.poisson_sample(jax.random.key(0), 10, 1.5, 10), "rate = 1.5"),
-    (lambda: training.poisson_sample(jax.random.key(0), 10, np.nan, 10), "rate = nan")])
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [(lambda: training.capacity(10, 0.0), "rate = 0"),
+     (lambda: training.capacity(0, 0.5), "size = 0"),
+     (lambda: training.capacity(10, 0.5, failure=0.0), "failure = 0"),
+     (lambda: training.capacity(10, 0.5, steps=0), "steps = 0"),
+     (lambda: training.poisson_sample(jax.random.key(0), 10, 1.5, 10), "rate = 1.5"),
+     (lambda: training.poisson_sample(jax.random.key(0), 10, np.nan, 10), "rate = nan")],
+)
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call()

@@ -1,4 +1,6 @@
-"""The checks of training notice: each public function with a plausible slip in it turns its check red."""
+"""The checks of training notice: each public function with a plausible slip in it
+turns its check red.
+"""
 
 import dataclasses
 
@@ -10,7 +12,14 @@ import pytest
 from jaxpriv import training
 from jaxpriv.training import step
 from tests.slips import check_is_red
-from tests.training import test_clipping, test_ledger, test_noise, test_plan, test_sampling, test_trainer
+from tests.training import (
+    test_clipping,
+    test_ledger,
+    test_noise,
+    test_plan,
+    test_sampling,
+    test_trainer,
+)
 
 
 def zeros_for_infinities(*args, true=training.clipped_sum, **settings):
@@ -34,10 +43,12 @@ def shared_key(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
     return jax.tree.map(noisy, total)
 
 
-def noise_per_batch(key, total, *, true=training.private_mean, clip_norm, noise_multiplier, expected_batch_size):
+def noise_per_batch(
+    key, total, *, true=training.private_mean, clip_norm, noise_multiplier, expected_batch_size
+):
     """The noise is not divided."""
-    return true(key, jax.tree.map(lambda leaf: leaf / expected_batch_size, total), clip_norm=clip_norm,
-                noise_multiplier=noise_multiplier, expected_batch_size=1.0)
+    return true(key, jax.tree.map(lambda leaf: leaf / expected_batch_size, total),
+                clip_norm=clip_norm, noise_multiplier=noise_multiplier, expected_batch_size=1.0)
 
 
 def same_noise(key, std, true=training.add_noise):
@@ -54,12 +65,15 @@ def same_noise(key, std, true=training.add_noise):
 def fixed_size(key, size, rate, capacity):
     """A sample of fixed size for a Poisson sample."""
     count = round(size * rate)
-    return training.Batch(jax.random.permutation(key, size)[:capacity], jnp.arange(capacity) < count, jnp.zeros((), bool))
+    return training.Batch(jax.random.permutation(key, size)[:capacity],
+                          jnp.arange(capacity) < count, jnp.zeros((), bool))
 
 
 def less_noise(privacy, *sizes, true=training.make_plan, **settings):
     plan = true(privacy, *sizes, **settings)
-    return dataclasses.replace(plan, noise_multipliers=tuple(noise * (1 - 1e-6) for noise in plan.noise_multipliers))
+    return dataclasses.replace(
+        plan, noise_multipliers=tuple(noise * (1 - 1e-6) for noise in plan.noise_multipliers)
+    )
 
 
 def half_the_noise(key, total, *, true=step.private_mean, noise_multiplier, **settings):
@@ -78,9 +92,15 @@ SLIPS = {
     "the same noise in every step": ("add_noise", same_noise, test_noise.check_transformation),
     "samples of fixed size": ("poisson_sample", fixed_size, test_sampling.check_frequencies),
     "a little less noise": ("make_plan", less_noise, test_plan.check_solved),
-    "the last reservation not read": ("spent", lambda path, true=training.spent: (true(path)[0], 0), test_ledger.check_reserve),
-    "one step for all": ("capacity", lambda size, rate, steps=1, failure=1e-12, true=training.capacity:
-                         true(size, rate, 1, failure), test_sampling.check_capacity),
+    "the last reservation not read": ("spent", lambda path, true=training.spent: (true(path)[0], 0),
+                                      test_ledger.check_reserve),
+    "one step for all": (
+        "capacity",
+        lambda size, rate, steps=1, failure=1e-12, true=training.capacity: true(
+            size, rate, 1, failure
+        ),
+        test_sampling.check_capacity,
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Scale: the same training on one device, on eight, and on two processes; never more gradients than a microbatch's."""
+"""Scale: the same training on one device, on eight, and on two processes;
+never more gradients than a microbatch's.
+"""
 
 import os
 import socket
@@ -16,9 +18,16 @@ from tests.training.sharded import train
 
 
 def start(path, devices, *arguments):
-    environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
-    return subprocess.Popen([sys.executable, "-m", "tests.training.sharded", str(path), *map(str, arguments)], env=environment,
-                            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+                   "JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.training.sharded", str(path), *map(str, arguments)],
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def finished(*processes):
@@ -60,7 +69,9 @@ def test_two_processes(alone, tmp_path):
 
 
 def test_memory_is_that_of_a_microbatch():
-    """The program of a step holds gradients of a microbatch: halving it halves what is beyond parameters and batch."""
+    """The program of a step holds gradients of a microbatch:
+    halving it halves what is beyond parameters and batch.
+    """
     import optax
 
     from jaxpriv.training.step import data_mesh, make_step
@@ -73,13 +84,18 @@ def test_memory_is_that_of_a_microbatch():
 
     sizes = []
     for at_once in (64, 8):
-        step = make_step(loss, optax.sgd(0.1), quiet(d), data_mesh(), clip_norm=1.0, at_once=at_once)
+        step = make_step(
+            loss, optax.sgd(0.1), quiet(d), data_mesh(), clip_norm=1.0, at_once=at_once
+        )
         from jaxpriv.training.step import State
 
         w = jnp.zeros(d, jnp.float32)
-        state = State(w, optax.sgd(0.1).init(w), jnp.int32(0), jnp.float32(0), jnp.zeros(1, jnp.float32))
-        program = step.lower(state, jax.random.key(0), jax.random.key(1), jnp.ones(rows, jnp.float32), jnp.ones(rows, bool),
-                             jnp.zeros(0, bool), jnp.bool_(True)).compile()
+        state = State(
+            w, optax.sgd(0.1).init(w), jnp.int32(0), jnp.float32(0), jnp.zeros(1, jnp.float32)
+        )
+        program = step.lower(state, jax.random.key(0), jax.random.key(1),
+                             jnp.ones(rows, jnp.float32), jnp.ones(rows, bool), jnp.zeros(0, bool),
+                             jnp.bool_(True)).compile()
         sizes.append(program.memory_analysis().temp_size_in_bytes)
     assert sizes[0] > 60 * 4 * d
     assert sizes[1] < 20 * 4 * d

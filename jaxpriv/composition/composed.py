@@ -1,8 +1,8 @@
-"""The composed experiment of Gaussian steps, sub-sampled or not: its questions as inverse transforms."""
+"""The composed experiment of Gaussian steps, sub-sampled or not:
+its questions as inverse transforms.
+"""
 
 import operator
-from dataclasses import replace
-from typing import Any, cast
 
 import jax
 import numpy as np
@@ -10,13 +10,13 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting import line
-from jaxpriv.accounting.directed import Directed
-from jaxpriv.accounting.enclosure import bracket, brackets_near, epsilon_bracket
-from jaxpriv.accounting.gridded import Gridded
-from jaxpriv.accounting.inversion import invert, log_result
-from jaxpriv.accounting.kept import Target, root
-from jaxpriv.accounting.line import (
+from jaxpriv.composition import line
+from jaxpriv.composition.directed import Directed
+from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
+from jaxpriv.composition.gridded import Gridded
+from jaxpriv.composition.inversion import invert, log_result
+from jaxpriv.composition.kept import Target, root
+from jaxpriv.composition.line import (
     ALPHA,
     DELTA,
     POWER,
@@ -27,10 +27,9 @@ from jaxpriv.accounting.line import (
     saddle_epsilon,
     stacked,
 )
-from jaxpriv.accounting.pieces import as_step, behind, grouped
-from jaxpriv.accounting.quadratic import NormalTransform
-from jaxpriv.accounting.sampled import Sampled
-from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.pieces import as_step, behind, grouped
+from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.sampled import Sampled
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point, padded
@@ -42,7 +41,9 @@ _DEEP = -60.0  # log delta below which it does not
 
 @pytree
 class Composed(Directed):
-    """Steps of mechanisms with privacy-loss transforms. `terms`: tuple of `Term`s with arrays (..., members)."""
+    """Steps of mechanisms with privacy-loss transforms. `terms`:
+    tuple of `Term`s with arrays (..., members).
+    """
 
     terms: tuple
 
@@ -54,10 +55,13 @@ class Composed(Directed):
             wanted = bool if xp.is_bool(leaf) else dtype
             return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
 
-        return Composed(tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype))))
+        return Composed(
+            tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype)))
+        )
 
     def whole(self, up):
-        """Where the record does not always take part: between two numbers of steps there is no mechanism.
+        """Where the record does not always take part:
+        between two numbers of steps there is no mechanism.
 
         Gaussian losses are infinitely divisible, and so are those of normal vectors.
         """
@@ -65,7 +69,7 @@ class Composed(Directed):
         def rounded(term):
             if not isinstance(term.transform, Sampled) or known_whole(term.count):
                 return term
-            return Term(term.transform, derived(_steps_up if up else _steps_down, term.count, term.transform.rate))
+            return Term(term.transform, term.transform.whole(term.count, up))
 
         terms = tuple(map(rounded, self.terms))
         return self if all(map(operator.is_, terms, self.terms)) else Composed(terms)
@@ -77,8 +81,12 @@ class Composed(Directed):
         return result
 
     def _directed(self, when):
-        """The terms, of the exchanged hypotheses where `when` (in the shape of the batch, or one for all)."""
-        return tuple(Term(t.transform.reversed(xp.asarray(when)[..., None]), t.count) for t in self.terms)
+        """The terms, of the exchanged hypotheses where `when` (in the shape of the
+        batch, or one for all).
+        """
+        return tuple(
+            Term(t.transform.reversed(xp.asarray(when)[..., None]), t.count) for t in self.terms
+        )
 
     def directed(self, reverse):
         return Composed(self._directed(reverse))
@@ -90,21 +98,25 @@ class Composed(Directed):
     def loss_bound(self, reverse):
         return line.loss_bound(self._directed(reverse))
 
-    def _profile(self, eps, reverse, evaluate):
-        """`evaluate`(terms, |eps|) in the direction in which eps is not negative; and where that is what is wanted."""
+    def log_delta(self, eps, reverse):
+        terms = self._directed((eps < 0) ^ reverse)
+        return self._signed(eps, reverse, *_log_delta(terms, xp.abs(eps)))
+
+    def _signed(self, eps, reverse, value, rest):
+        """log delta(eps) from (log, log of one less it)
+        at |eps| in the direction in which that is not negative.
+
+        For eps < 0 delta(eps) = 1 - e^eps (1 - delta_r(-eps)).
+        """
         flipped = eps < 0
         terms = self._directed(flipped ^ reverse)
-        size = xp.abs(eps)
-        inside = self._leaks() & (size < line.loss_bound(terms))
-        return evaluate(terms, size), inside, flipped
-
-    def log_delta(self, eps, reverse):
-        """For eps < 0 from the other direction: delta(eps) = 1 - e^eps (1 - delta_r(-eps))."""
-        (value, rest), inside, flipped = self._profile(eps, reverse, _log_delta)
+        inside = self._leaks() & (xp.abs(eps) < line.loss_bound(terms))
         value = xp.where(inside, value, xp.where(xp.isnan(eps), xp.nan, -xp.inf))
         rest = xp.where(inside, rest, 0.0)
         down = xp.where(flipped, eps, -1.0)
-        return xp.where(flipped, log1mexp(xp.minimum(down + rest, -xp.finfo(eps.dtype).tiny)), value)
+        return xp.where(
+            flipped, log1mexp(xp.minimum(down + rest, -xp.finfo(eps.dtype).tiny)), value
+        )
 
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high."""
@@ -127,7 +139,9 @@ class Composed(Directed):
         return self._others(found, search, center, ends)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
-        """By NumPy from one line for all that is asked; by the general search where that does not serve."""
+        """By NumPy from one line for all that is asked;
+        by the general search where that does not serve.
+        """
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         terms = self._directed(np.full(log_delta.shape, reverse))
@@ -154,17 +168,37 @@ class Composed(Directed):
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
         terms = stacked(self._directed(xp.full(eps.shape, reverse)), 2)
-        poles = xp.asarray([ALPHA.pole, POWER.pole], eps.dtype).reshape((2,) + (1,) * eps.ndim)
-        (log_alpha, log_power), (log_specificity, log_beta) = log_result(terms, xp.stack([eps, eps]), Kind(poles, False))
+        logs = log_result(terms, xp.stack([eps, eps]), _kinds(eps, ALPHA, POWER))
+        (log_alpha, log_power), (log_specificity, log_beta) = logs
+        return self._point(eps, reverse, Point(log_alpha, log_specificity, log_beta, log_power))
+
+    def contact(self, eps, reverse):
+        """A program evaluates profile, level and power as one batch."""
+        if not xp.any_jax(self, eps):
+            return super().contact(eps, reverse)
+        flipped = eps < 0
+        when = xp.stack([flipped ^ reverse, *[xp.full(eps.shape, reverse)] * 2])
+        own = Composed(stacked(self.terms, 3))
+        at = xp.stack([xp.abs(eps), eps, eps])
+        logs = log_result(own._directed(when), at, _kinds(eps, DELTA, ALPHA, POWER))
+        (log_delta, log_alpha, log_power), (log_rest, log_specificity, log_beta) = logs
+        log_delta = xp.stop_gradient(self._signed(eps, reverse, log_delta, log_rest))
         point = Point(log_alpha, log_specificity, log_beta, log_power)
+        return log_delta, self._point(eps, reverse, point)
+
+    def _point(self, eps, reverse, point):
+        """A point of the curve, or its end where the line touches it there."""
         terms = self._directed(xp.full(eps.shape, reverse))
-        above, below = eps >= line.loss_bound(terms), -eps >= line.loss_bound(self._directed(not reverse))
+        above = eps >= line.loss_bound(terms)
+        below = -eps >= line.loss_bound(self._directed(not reverse))
         out = above | below | ~self._leaks()
         end = Point.end(below | ~above & (eps < 0))
         return jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
 
     def find_slope(self, alpha, reverse):
-        """Newton on the smaller of log alpha and log(1 - alpha), from where it would be if the loss were normal."""
+        """Newton on the smaller of log alpha and log(1 - alpha),
+        from where it would be if the loss were normal.
+        """
         terms = self._directed(xp.full(alpha.shape, reverse))
         _, mean, variance = cumulants(terms, xp.full_like(alpha, -1.0))
         small = alpha < 0.5
@@ -173,13 +207,19 @@ class Composed(Directed):
         start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * tail
         leaks = self._leaks()
         if xp.any_jax(alpha, self):
-            return xp.where(leaks, _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance), 0.0)
+            return xp.where(
+                leaks,
+                _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance),
+                0.0,
+            )
         least = np.full_like(alpha, -np.inf)
         target = Target(least, log_alpha, log_rest, small)
         found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
         lost = np.isnan(found)
         if lost.any():
-            rest = jax.tree.map(lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance))
+            rest = jax.tree.map(
+                lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance)
+            )
             found[lost] = _slope_by_steps(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
         return found
 
@@ -188,7 +228,7 @@ class Composed(Directed):
         terms = self._directed(xp.full(log_delta.shape, reverse))
         reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
         target = xp.where(reachable, log_delta, -1.0)
-        start = saddle_epsilon(terms, target)
+        start, _ = saddle_epsilon(terms, target)
         if xp.any_jax(start):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
@@ -215,14 +255,26 @@ class Composed(Directed):
 
     def reversed(self):
         other = np.ones(1, bool)
-        return Composed(tuple(Term(term.transform.reversed(other), term.count) for term in self.terms))
+        return Composed(
+            tuple(Term(term.transform.reversed(other), term.count) for term in self.terms)
+        )
 
     def compose(self, n):
-        return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n))) for term in self.terms))
+        return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n)))
+                              for term in self.terms))
+
+
+def _kinds(eps, *kinds):
+    """Several integrals along a new first axis of eps."""
+    shape = (len(kinds),) + (1,) * eps.ndim
+    poles = xp.like(np.asarray([kind.pole for kind in kinds], eps.dtype).reshape(shape), eps)
+    return Kind(poles, xp.like(np.asarray([kind.double for kind in kinds]).reshape(shape), eps))
 
 
 def _from_other_direction(eps, found):
-    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction: 1 - e^eps (1 - delta_r(-eps))."""
+    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction:
+    1 - e^eps (1 - delta_r(-eps)).
+    """
     lower, upper, rate = found
     flipped = eps < 0
     down = xp.where(flipped, eps, -1.0)
@@ -241,7 +293,9 @@ def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
     # Newton's errors square, so that what follows a step this small is right to rounding
     near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
     width = 1e3 + 1e3 * xp.sqrt(variance)
-    return newton_in_bracket(shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near)
+    return newton_in_bracket(
+        shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near
+    )
 
 
 def _epsilon_by_steps(terms, start, log_delta, reachable):
@@ -263,11 +317,13 @@ def _epsilon_by_steps(terms, start, log_delta, reachable):
 
 
 def _log_delta(terms, eps):
-    """(log delta, log of one less it), differentiable; by NumPy from a lattice where the frequencies do not end in time."""
+    """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
+    frequencies do not end in time.
+    """
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
     logs = invert(terms, eps, DELTA)
-    lost = ~logs.followed & (eps < line.loss_bound(terms)) & (logs.result > _DEEP)
+    lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
     for at in np.ndindex(lost.shape):
         own = Composed(xp.row(terms, at)).otherwise() if lost[at] else None
@@ -280,20 +336,9 @@ def _log_delta(terms, eps):
     return found, rest
 
 
-def _steps_up(count, rate):
-    return xp.where(rate < 1, xp.ceil(count), count)
-
-
-def _steps_down(count, rate):
-    return xp.where(rate < 1, xp.floor(count), count)
-
-
 def _audible(term):
     """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
     if not isinstance(term.transform, Sampled):
         return term
-    name = "nc" if isinstance(term.transform, SubsampledChiSquareTransform) else "mu"
-    signal = getattr(term.transform, name)
-    silent = signal == 0
-    heard: Any = replace(cast(Any, term.transform), **{name: xp.where(silent, 1.0, signal)})
+    silent, heard = term.transform.audible()
     return Term(heard, xp.where(silent, 0.0, term.count))

@@ -1,41 +1,35 @@
-"""Privacy-loss transforms: M(t) = E_Q[(q/p)^t] of a mechanism's pair, on the real axis and along a vertical line.
+"""Privacy-loss transforms: M(t) = E_Q[(q/p)^t] of a mechanism's pair,
+on the real axis and along a vertical line.
 
 With q/p = 1 + u under the null law P,
 
     forward  M(t) = E_P[(1+u)^(1+t)],        reverse  M(t) = E_P[(1+u)^(-t)] = forward M(-1-t).
 
-A transform gives `cumulants(c)` = (K, K', K'') of K = log M, with an error of about 1e-14 in each, to find out where to
-integrate; and `tilted(c)`, all that is known of it at a real c: `value`, K to rounding; `line(spacing)`, log M(c+iy)/M(c) at
-y = spacing/2, 3 spacing/2, ..., formed from M(c+iy)/M(c) - 1, so that 1e7 equal steps lose no digit; and two bounds for
-certificates. Shapes: parameters (..., members), c (..., 1).
+A transform gives `cumulants(c)` = (K, K', K'') of K = log M, with an error of about 1e-14 in each,
+to find out where to integrate; and `tilted(c)`, all that is known of it at a real c: `value`, K to
+rounding; `line(spacing)`, log M(c+iy)/M(c) at y = spacing/2, 3 spacing/2, ..., formed from
+M(c+iy)/M(c) - 1, so that 1e7 equal steps lose no digit; and two bounds for certificates.
+Shapes: parameters (..., members), c (..., 1).
 """
 
+from typing import Any
 
 import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.blocks import block_of_frequencies
+from jaxpriv.composition.slopes import ClosedSlopes
 
-BLOCK = 16  # frequencies to a table
-_ROWS = 16  # such blocks at a time by NumPy, to which a call costs as much as a thousand numbers
 UNKNOWN = -1e30  # in place of a logarithm; finite, so that what is not taken has derivatives
 
 
 def unknown_once(eps, parameter, kind):
     """`once` of a transform whose single steps are not known to tell much rarely."""
-    return xp.full(xp.broadcast_shapes(xp.shape(eps), xp.shape(parameter)), UNKNOWN, parameter.dtype) + 0 * kind.pole
-
-
-def blocks_at_once(value):
-    """How many blocks of frequencies a `line` advances by."""
-    return 1 if xp.any_jax(value) else _ROWS
-
-
-def block_of_frequencies(first, spacing):
-    """(the frequencies of the next blocks from `first` on, and the first one after them)."""
-    count = BLOCK * blocks_at_once(first)
-    y = first + xp.arange(count, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
-    return y, first + count * spacing
+    return (
+        xp.full(xp.broadcast_shapes(xp.shape(eps), xp.shape(parameter)), UNKNOWN, parameter.dtype)
+        + 0 * kind.pole
+    )
 
 
 @pytree
@@ -49,7 +43,7 @@ class GaussianTransform:
         return half * c * (1 + c), half * (1 + 2 * c), 2 * half + 0 * c
 
     def tilted(self, c):
-        return TiltedGaussian(self.mu * self.mu / 2, c)
+        return TiltedGaussian(self, c)
 
     def once(self, eps, kind):
         return unknown_once(eps, self.mu, kind)
@@ -63,12 +57,36 @@ class GaussianTransform:
         return self
 
 
+class Closed:
+    """A tilted transform whose line has a closed form."""
+
+    transform: Any
+    c: Any
+
+    def slopes(self, spacing, at_zero):
+        """`line`, and what moves it."""
+        del at_zero
+        return ClosedSlopes(self.transform, self.c, spacing)
+
+    def doubt(self):
+        """What losses are off by, beyond their own rounding: nothing."""
+        return xp.zeros_like(self.transform.mu)
+
+    def line_error(self):
+        """The line is exact."""
+        return self.doubt()
+
+
 @pytree
-class TiltedGaussian:
+class TiltedGaussian(Closed):
     """Gaussian noise at a real c."""
 
-    half: jax.Array
+    transform: GaussianTransform
     c: jax.Array
+
+    @property
+    def half(self):
+        return self.transform.mu**2 / 2
 
     @property
     def value(self):
@@ -76,14 +94,6 @@ class TiltedGaussian:
 
     def line(self, spacing):
         return GaussianLine(self.half, 1 + 2 * self.c, spacing)
-
-    def line_error(self):
-        """The line is exact."""
-        return xp.zeros_like(self.half)
-
-    def doubt(self):
-        """What losses are off by, beyond their own rounding: nothing."""
-        return xp.zeros_like(self.half)
 
     def decay(self, paths):
         """What `log_decay` needs."""

@@ -1,4 +1,6 @@
-"""Compositions whose direction is data: both directions of one are a batch twice as large, compiled once."""
+"""Compositions whose direction is data: both directions of one are a batch twice as
+large, compiled once.
+"""
 
 from abc import abstractmethod
 
@@ -13,10 +15,14 @@ class Directed(Envelope):
 
     @abstractmethod
     def directed(self, reverse):
-        """The experiment whose forward direction is the one asked for; reverse: bool, or an array of them over the batch."""
+        """The experiment whose forward direction is the one asked for;
+        reverse: bool, or an array of them over the batch.
+        """
 
     def _both(self, method, *values):
-        """The results of method(experiment, *values) for both directions; further axes stand before the batch's."""
+        """The results of method(experiment, *values) for both directions;
+        further axes stand before the batch's.
+        """
         first = values[0]
         wide = self.aligned((2, *first.shape), first.dtype)
         when = xp.asarray([False, True]).reshape((2,) + (1,) * first.ndim)
@@ -51,4 +57,6 @@ class Directed(Envelope):
         return self._both(lambda own, a, b: own.epsilon_bracket(a, b, False), lowest, log_delta)
 
     def subsampled(self, rate):
-        raise ValueError("subsample() of a composition: sub-sample the steps before they are composed")
+        raise ValueError(
+            "subsample() of a composition: sub-sample the steps before they are composed"
+        )

@@ -1,11 +1,14 @@
-"""The privacy-loss transform of two normal laws of different variance, which makes any two normal vectors a composition.
+"""The privacy-loss transform of two normal laws of different variance,
+which makes any two normal vectors a composition.
 
-In coordinates in which both covariances are diagonal, the loss of a vector is the sum of the losses of its entries. With the
-null N(0, 1), the alternative N(m, 1-u) of one entry, 0 <= u < 1, and t the argument of M(t) = E_Q[(q/p)^t],
+In coordinates in which both covariances are diagonal, the loss of a vector is the sum of the losses
+of its entries. With the null N(0, 1), the alternative N(m, 1-u) of one entry, 0 <= u < 1, and t the
+argument of M(t) = E_Q[(q/p)^t],
 
     K(t) = log M(t) = -(t/2) log(1-u) - (1/2) log(1 + tu) + (m^2/2) t(t+1)/(1 + tu),
 
-a Gaussian integral. It is finite for 1 + tu > 0; u = 0 is Gaussian noise. What the docstrings of `transforms` say holds here.
+a Gaussian integral. It is finite for 1 + tu > 0; u = 0 is Gaussian noise. What the docstrings of
+`transforms` say holds here.
 """
 
 import jax
@@ -13,7 +16,8 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting.transforms import block_of_frequencies, unknown_once
+from jaxpriv.composition.blocks import block_of_frequencies
+from jaxpriv.composition.transforms import Closed, unknown_once
 
 _EDGE = 1e-9  # of 1 + tu, which a search for the saddle may approach
 _OUTSIDE = 1e30  # K where it is infinite, with derivatives
@@ -21,7 +25,9 @@ _OUTSIDE = 1e30  # K where it is infinite, with derivatives
 
 @pytree
 class NormalTransform:
-    """Null N(0, 1), alternative N(shift, 1 - narrower); `reverse` where the hypotheses are exchanged, K(-1-t)."""
+    """Null N(0, 1), alternative N(shift, 1 - narrower);
+    `reverse` where the hypotheses are exchanged, K(-1-t).
+    """
 
     shift: jax.Array
     narrower: jax.Array
@@ -29,7 +35,9 @@ class NormalTransform:
 
     def _forward(self, c):
         """(t, sign) with K(c) = K_forward(t), t = sign c + constant."""
-        return xp.where(self.reverse, -1 - c, c), xp.where(self.reverse, -1.0, 1.0).astype(self.shift.dtype)
+        return xp.where(self.reverse, -1 - c, c), xp.where(self.reverse, -1.0, 1.0).astype(
+            self.shift.dtype
+        )
 
     def _value(self, t, scale):
         u = self.narrower
@@ -38,25 +46,34 @@ class NormalTransform:
 
     def _slope(self, t, scale):
         u = self.narrower
-        return -0.5 * (xp.log1p(-u) + u / scale) + 0.5 * self.shift**2 * (1 + t * (2 + t * u)) / scale**2
+        return (
+            -0.5 * (xp.log1p(-u) + u / scale)
+            + 0.5 * self.shift**2 * (1 + t * (2 + t * u)) / scale**2
+        )
 
     def cumulants(self, c):
         t, sign = self._forward(c)
         raw = 1 + t * self.narrower
         scale = xp.maximum(raw, _EDGE)
         bend = 0.5 * (self.narrower / scale) ** 2 + self.shift**2 * (1 - self.narrower) / scale**3
-        return xp.where(raw > _EDGE, self._value(t, scale), _OUTSIDE), sign * self._slope(t, scale), bend
+        return (
+            xp.where(raw > _EDGE, self._value(t, scale), _OUTSIDE),
+            sign * self._slope(t, scale),
+            bend,
+        )
 
     def tilted(self, c):
         t, sign = self._forward(c)
         scale = xp.maximum(1 + t * self.narrower, _EDGE)
-        return TiltedNormal(self, t, sign, scale, self._value(t, scale))
+        return TiltedNormal(self, c, t, sign, scale, self._value(t, scale))
 
     def once(self, eps, kind):
         return unknown_once(eps, self.shift, kind)
 
     def loss_bound(self):
-        """Forward: log q/p = z^2/2 - (z-m)^2/(2(1-u)) - log(1-u)/2 is largest at z = m/u. Exchanged it has no bound."""
+        """Forward: log q/p = z^2/2 - (z-m)^2/(2(1-u)) - log(1-u)/2 is largest at z = m/u.
+        Exchanged it has no bound.
+        """
         u = self.narrower
         some = u > 0
         top = 0.5 * self.shift**2 / xp.where(some, u, 1.0) - 0.5 * xp.log1p(-u)
@@ -68,30 +85,27 @@ class NormalTransform:
 
     @property
     def mu(self):
-        """Of the Gaussian curve below all of it: none where the variances differ, for the loss has an exponential tail then."""
+        """Of the Gaussian curve below all of it: none where the variances differ, for the loss has
+        an exponential tail then.
+        """
         return xp.where(self.narrower > 0, xp.inf, xp.abs(self.shift))
 
 
 @pytree
-class TiltedNormal:
+class TiltedNormal(Closed):
     """The transform at a real c: scale = 1 + tu there."""
 
     transform: NormalTransform
+    c: jax.Array
     t: jax.Array
     sign: jax.Array
     scale: jax.Array
     value: jax.Array
 
     def line(self, spacing):
-        return NormalLine(self.transform.shift**2, self.transform.narrower, self.t, self.sign, self.scale, spacing)
-
-    def line_error(self):
-        """The line is exact."""
-        return xp.zeros_like(self.scale)
-
-    def doubt(self):
-        """What losses are off by, beyond their own rounding: nothing."""
-        return xp.zeros_like(self.scale)
+        return NormalLine(
+            self.transform.shift**2, self.transform.narrower, self.t, self.sign, self.scale, spacing
+        )
 
     def decay(self, paths):
         """What `log_decay` needs."""
@@ -106,7 +120,9 @@ class TiltedNormal:
 
 
 def _log_modulus(square, u, scale, y):
-    """Of M(c+iy)/M(c), r = yu/scale: -(1/4) log(1 + r^2) - (m^2/2) (1-u) y^2/(scale (scale^2 + y^2 u^2))."""
+    """Of M(c+iy)/M(c), r = yu/scale: -(1/4) log(1 + r^2) - (m^2/2) (1-u)
+    y^2/(scale (scale^2 + y^2 u^2)).
+    """
     wide = scale**2 + (y * u) ** 2
     return -0.25 * xp.log1p((y * u / scale) ** 2) - 0.5 * square * (1 - u) * y * y / (scale * wide)
 
@@ -131,5 +147,8 @@ class NormalLine:
         wide = self.scale**2 + (y * self.u) ** 2
         # Im t(t+1)/(1+tu) at t + iy, over y
         slope = (1 + self.t * (2 + self.t * self.u) + y * y * self.u) / wide
-        angle = -0.5 * (y * xp.log1p(-self.u) + xp.arctan2(y * self.u, self.scale)) + 0.5 * self.square * y * slope
+        angle = (
+            -0.5 * (y * xp.log1p(-self.u) + xp.arctan2(y * self.u, self.scale))
+            + 0.5 * self.square * y * slope
+        )
         return after, (_log_modulus(self.square, self.u, self.scale, y), self.sign * angle)

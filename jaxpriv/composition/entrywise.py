@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.accounting.line import Kind
+from jaxpriv.composition.line import Kind
 
 _TOGETHER = 4096  # entries at a time on an accelerator
-_SIDE_BY_SIDE = 16  # by NumPy
+_SIDE_BY_SIDE = 16  # by NumPy, unless a transform's nodes are costly
 _PATIENCE = 64  # blocks of frequencies after which these no longer wait for the slowest
 
 
@@ -19,7 +19,8 @@ def entrywise(function):
     """A function of (terms, values, kind, patience), on arrays of any shape and under vmap.
 
     values: a pytree of arrays of one entry. It returns (result, done): done is False where more
-    than `patience` blocks of frequencies would be needed, which is None where there is no such limit.
+    than `patience` blocks of frequencies would be needed, which is None where
+    there is no such limit.
 
     On a processor one entry after the other, or by NumPy a few side by side: its cache holds the
     nodes of these. What they would wait for is computed alone.
@@ -71,8 +72,9 @@ def _in_blocks(function, terms, values, kind):
         one = entries(0, None)[0]
         return jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape + np.shape(leaf)).copy(), one)
     found = []
-    for start in range(0, size, _SIDE_BY_SIDE):
-        some = slice(start, start + _SIDE_BY_SIDE)
+    together = min(getattr(term.transform, "together", _SIDE_BY_SIDE) for term in terms)
+    for start in range(0, size, together):
+        some = slice(start, start + together)
         if size - start == 1:
             found.append(entries(some, None)[0])
             continue

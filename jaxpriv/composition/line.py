@@ -1,5 +1,5 @@
 """Where to integrate: the vertical line of an inverse transform, and how finely (see
-`jaxpriv.accounting.inversion`).
+`jaxpriv.composition.inversion`).
 """
 
 import math
@@ -107,8 +107,11 @@ def on_axis(kind, side, d):
     return kind.pole + side * d
 
 
-def place(terms, eps, kind):
-    """The line through the saddle, or between it and the pole where that allows a wider spacing."""
+def place(terms, eps, kind, guess=None):
+    """The line through the saddle, or between it and the pole where that allows a wider spacing.
+
+    guess: log of the saddle's distance from the pole, roughly, where it is known.
+    """
     _, mean, variance = cumulants(terms, xp.full_like(eps, kind.pole))
     # what is small is integrated: on the right of the mean the result, on its left one less it,
     # unless all losses are small
@@ -116,30 +119,39 @@ def place(terms, eps, kind):
     outer = (eps > mean) | (xp.asarray(kind.double) & (variance + gap * gap < _SMALL))
     side = xp.where(outer, 1.0, -1.0).astype(eps.dtype)
     inner = (side < 0) & xp.asarray(kind.double)  # between both poles: 0 < d < 1
+    ahead, behind = (xp.maximum(sign * side * (eps - mean), 0.0) for sign in (1, -1))
 
-    def other(d):
-        """d log|other factor of the kernel| / d log d and its derivative."""
-        away = xp.where(inner, 1 - d, 1 + d)
-        slope, bend = -side * d / away, -side * d / (away * away)
-        return xp.where(kind.double, slope, 0.0), xp.where(kind.double, bend, 0.0)
+    def excess(x):
+        """Of log of what pulls away from the pole over what pulls towards it, d = e^x; its slope.
 
-    def pull(x):
-        """d height/d log d, and its slope."""
+        The integrand's height on the axis is K - side eps d - log d - log(away), where the last
+        one, of the other pole, is there if the kernel is double: its slope by log d is zero where
+        side d (K' - m) + d (-ahead)_+ + (d/away on the left) = d ahead_+ + 1 + (d/away on the
+        right), ahead = side (eps - m), each a sum of positive terms.
+        """
         d = xp.exp(x)
         _, first, second = cumulants(terms, on_axis(kind, side, d))
-        lean, bend = other(d)
-        along = xp.where(xp.isfinite(first), side * d * (first - eps), xp.inf)
-        return along - 1 + lean, along + d * d * second + bend
+        away = xp.where(inner, 1 - d, 1 + d)
+        lean, bend = xp.where(kind.double, d / away, 0.0), xp.where(kind.double, d / away**2, 0.0)
+        pull = side * d * (first - mean)
+        pull = xp.where(xp.isfinite(pull), xp.maximum(pull, 0.0), xp.inf) + d * behind
+        steeper, stiffer = pull + d * d * second, d * ahead
+        hold = stiffer + 1
+        pull, steeper = pull + xp.where(inner, lean, 0.0), steeper + xp.where(inner, bend, 0.0)
+        hold, stiffer = hold + xp.where(inner, 0.0, lean), stiffer + xp.where(inner, 0.0, bend)
+        return xp.log(pull / hold), steeper / pull - stiffer / hold
 
     low = xp.full_like(eps, -32.0)
     farthest = 60.0 if eps.dtype == xp.float64 else 16.0  # its square must not overflow
     high = xp.where(inner, -1e-9, farthest)
-    # of a normal law d variance = |eps - mean| + 1/d; any d near the saddle serves
-    guess = xp.log(gap + xp.sqrt(gap * gap + 4 * variance)) - xp.log(2 * variance)
+    if guess is None:
+        # of a normal law d variance = |eps - mean| + 1/d
+        guess = xp.log(gap + xp.sqrt(gap * gap + 4 * variance)) - xp.log(2 * variance)
+    # any d near the saddle serves
     guess = xp.where(xp.isfinite(guess), guess, 0.0)
     start = xp.where(inner, xp.minimum(guess, -0.1), guess)
     # on the near side of where K may become infinite
-    saddle = xp.exp(newton_in_bracket(pull, low, high, start=start, tolerance=_SHY) - 3 * _SHY)
+    saddle = xp.exp(newton_in_bracket(excess, low, high, start=start, tolerance=_SHY) - 3 * _SHY)
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its
     # aliases come down earlier
@@ -184,9 +196,9 @@ def log_factor(kind, side, d, eps):
     return -side * eps * d - xp.log(d) - away
 
 
-def along(terms, eps, kind):
+def along(terms, eps, kind, guess=None):
     """(the `Line`, the transforms there, log of the integrand at y = 0)."""
-    line = place(terms, eps, kind)
+    line = place(terms, eps, kind, guess)
     tilts = tilted(terms, on_axis(kind, line.side, line.d))
     total = over_steps(terms, [tilt.value for tilt in tilts])
     return line, tilts, total + log_factor(kind, line.side, line.d, eps)
@@ -194,10 +206,10 @@ def along(terms, eps, kind):
 
 def saddle_epsilon(terms, log_delta):
     """The eps >= 0 at which the saddle-point approximation of log delta is `log_delta`, to about a
-    hundredth.
+    hundredth, and log of the saddle there.
     """
 
-    def saddle(c):
+    def saddle(c, terms=terms):
         """eps whose saddle is c, -log delta there, and c times its slope in c."""
         total, mean, variance = cumulants(terms, c)
         eps = mean - 1 / c - 1 / (1 + c)
@@ -216,9 +228,9 @@ def saddle_epsilon(terms, log_delta):
     guess = 0.5 * (xp.log(-2 * log_delta) - xp.log(variance))
     start = xp.where(xp.isfinite(guess), guess, 0.0)
     x = newton_in_bracket(shortfall, low, low + 36.0, start=start, tolerance=1e-2)
-    eps = saddle(xp.exp(x))[0]
-    within = saddle(xp.exp(x - 0.03))[0]  # on the near side of where K becomes infinite
-    return xp.maximum(xp.where(xp.isfinite(eps), eps, within), 0.0)
+    # and on the near side of where K becomes infinite
+    (eps, within), *_ = saddle(xp.exp(xp.stack([x, x - 0.03])), stacked(terms, 2))
+    return xp.maximum(xp.where(xp.isfinite(eps), eps, within), 0.0), x
 
 
 def at_smallest(keys, values):

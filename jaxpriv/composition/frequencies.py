@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxpriv import _array as xp
-from jaxpriv.accounting.line import on_axis, over_steps
-from jaxpriv.accounting.transforms import BLOCK, blocks_at_once
+from jaxpriv.composition.blocks import BLOCK, blocks_at_once
+from jaxpriv.composition.line import on_axis, over_steps
 
 LIMIT = 4096  # blocks of frequencies
 _LOOK = 64  # blocks after which it shows whether the frequencies will end
@@ -34,8 +34,8 @@ class Block(NamedTuple):
     """Some frequencies y and there log (M(c+iy)/M(c)) of all steps; what is known of its rounding,
     in ulp, but for eps.
 
-    integrand: (re, im) with the kernel and e^(-eps t); ratios: for every term the (log modulus,
-    angle) of its members.
+    integrand: (re, im) with the kernel and e^(-eps t); ratios: for every term what its path gives,
+    (log modulus, angle, ...) of its members.
     """
 
     y: jax.Array
@@ -71,7 +71,12 @@ def summed(kind, a, eps, y, log_size, angle, ulps):
     return Sums(value, slope, rounding, rest, alive, y[-1]), (re, im)
 
 
-def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patience=None):
+def plain_paths(tilts, line):
+    """What `follow` goes along where no derivative is wanted."""
+    return [tilt.line(line.spacing[..., None]) for tilt in tilts]
+
+
+def follow(terms, eps, kind, line, tilts, paths, visit, start, stop, limit=LIMIT, patience=None):
     """Loop over the frequencies until the integrand is negligible and y >= stop: `visit` folds into
     its state.
 
@@ -81,7 +86,6 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
     a = line.side * line.d
     doubt = over_steps(terms, [tilt.doubt() for tilt in tilts])
     far = xp.abs(on_axis(kind, line.side, line.d)) + 1
-    lines = [tilt.line(line.spacing[..., None]) for tilt in tilts]
     zero = xp.zeros_like(eps)
     at_once = blocks_at_once(line.spacing)
     steps = xp.arange(BLOCK * at_once, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
@@ -89,8 +93,8 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
     def block(carry):
         index, walks, sums, apart, state = carry
         y = (BLOCK * index + steps + 0.5) * line.spacing
-        walks, ratios = zip(*(path.advance(walk) for path, walk in zip(lines, walks)))
-        log_size, angle = (over_steps(terms, column) for column in zip(*ratios))
+        walks, ratios = zip(*(path.advance(walk) for path, walk in zip(paths, walks)))
+        log_size, angle = (over_steps(terms, one) for one in list(zip(*ratios))[:2])
         # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this
         # frequency and at those whose turns it is made of, and as many roundings as the brackets
         # have been carried on from one block to the next
@@ -119,7 +123,7 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
     most = limit if patience is None else patience
     sums = Sums(zero, zero, zero, zero + xp.inf, zero + 1, zero)
     apart = tuple(xp.zeros_like(term.count) for term in terms)
-    carry = (xp.zeros((), eps.dtype), tuple(path.start() for path in lines), sums, apart, start)
+    carry = (xp.zeros((), eps.dtype), tuple(path.start() for path in paths), sums, apart, start)
     index, _, sums, _, state = xp.while_loop(
         lambda carry: (carry[0] < most) & xp.any(unfinished(carry[0], carry[2])), block, carry)
     return state, sums, ~unfinished(index, sums)
@@ -127,7 +131,7 @@ def follow(terms, eps, kind, line, tilts, visit, start, stop, limit=LIMIT, patie
 
 def _apart(ratio):
     """(2 Re(1 - phi))^1/2 from log phi."""
-    log_size, angle = ratio
+    log_size, angle, *_ = ratio
     return xp.sqrt(2 * (-xp.expm1(xp.minimum(log_size, 0.0)) + 2 * xp.sin(angle / 2) ** 2))
 
 
@@ -141,5 +145,5 @@ def _farthest(before, apart):
 
 def _unrest(apart, ratio):
     """What an error of `apart` in phi is in log phi, and |log phi|, whose own rounding it has."""
-    log_size, _ = ratio
+    log_size, *_ = ratio
     return apart * xp.exp(-xp.maximum(log_size, -40.0)) + xp.minimum(xp.abs(log_size), 50.0)

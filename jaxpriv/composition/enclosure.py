@@ -1,6 +1,6 @@
 """Certified brackets of a privacy profile from its transform: each error of the integral, bounded.
 
-`jaxpriv.accounting.inversion` derives the integral; docs/certified.md has the proofs. A line that
+`jaxpriv.composition.inversion` derives the integral; docs/certified.md has the proofs. A line that
 was placed for one eps serves all eps nearby: `Spectrum` keeps what was computed along it.
 """
 
@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.accounting.entrywise import entrywise
-from jaxpriv.accounting.frequencies import LIMIT, follow
-from jaxpriv.accounting.kept import Kept, Target
-from jaxpriv.accounting.line import (
+from jaxpriv.composition.entrywise import entrywise
+from jaxpriv.composition.frequencies import LIMIT, follow, plain_paths
+from jaxpriv.composition.kept import Kept, Target
+from jaxpriv.composition.line import (
     DELTA,
     POWER,
     Term,
@@ -27,7 +27,7 @@ from jaxpriv.accounting.line import (
     saddle_epsilon,
     tilted,
 )
-from jaxpriv.accounting.transforms import UNKNOWN
+from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -50,10 +50,10 @@ class Bracket(NamedTuple):
 class Margins(NamedTuple):
     """What bounds the errors of an integral along a line, whatever eps.
 
-    total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made; error:
-    the sum of the rules' relative errors; best, beyond: the distance from the pole whose Chernoff bound
-    limits the far aliases, and log M there; stop: the frequency from which on nothing counts;
-    log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
+    total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made;
+    error: the sum of the rules' relative errors; best, beyond: the distance from the pole whose
+    Chernoff bound limits the far aliases, and log M there; stop: the frequency from which on
+    nothing counts; log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
     """
 
     kind: Any
@@ -106,8 +106,9 @@ def _below_largest(terms, eps, found):
 def _bracket(terms, eps, kind, patience):
     line, tilts, _ = along(terms, eps, kind)
     margins = _margins(terms, kind, line, tilts)
+    paths, nothing = plain_paths(tilts, line), lambda *_: ()
     _, sums, done = follow(
-        terms, eps, kind, line, tilts, lambda *_: (), (), margins.stop, 4 * LIMIT, patience
+        terms, eps, kind, line, tilts, paths, nothing, (), margins.stop, 4 * LIMIT, patience
     )
     return _enclosed(margins, sums, margins.log_decay(sums.reach), eps), done
 
@@ -187,8 +188,9 @@ def _where_decayed(log_decay, line):
     def excess(log_y):
         return log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) - 30.0, xp.zeros_like(log_y)
 
-    start = xp.log(line.spacing)
-    return xp.exp(newton_in_bracket(excess, start, start + 20.0, iterations=24))
+    start, tries = xp.log(line.spacing), 10
+    found = newton_in_bracket(excess, start, start + 20.0, iterations=tries)
+    return xp.exp(found + 20.0 * 2.0 ** (1 - tries))  # the far end of the last bracket
 
 
 def _enclosed(margins, sums, log_left_out, eps):
@@ -251,8 +253,8 @@ class Spectrum:
     placed for.
     """
 
-    def __init__(self, terms, eps, kind, patience):
-        own = line, tilts, _ = along(terms, eps, kind)
+    def __init__(self, terms, eps, kind, patience, guess=None):
+        own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
         self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
         self._left_out = margins.log_decay(self.kept.reach)
@@ -281,12 +283,13 @@ def _where_met(terms, targets, kind, patience):
     target = np.where(reachable, log_delta, -1.0)
     zero = np.zeros_like(target)
     goal = Target(zero, target, log1mexp(target), np.ones(target.shape, bool))
-    eps, done = saddle_epsilon(terms, target), True
-    for _ in range(_PLACED):
-        spectrum = Spectrum(terms, eps, kind, patience)
+    (eps, saddle), done = saddle_epsilon(terms, target), True
+    for attempt in range(_PLACED):
+        spectrum = Spectrum(terms, eps, kind, patience, None if attempt else saddle)
         done = done & spectrum.kept.done
-        eps, serves, _ = spectrum.kept.newton(goal)
-        if np.all(serves | ~reachable):
+        eps, serves, followed = spectrum.kept.newton(goal)
+        # where the frequencies did not end the saddle-point approximation may have served itself
+        if np.all(serves & followed | ~reachable):
             break
 
     low, high = stepped_out(

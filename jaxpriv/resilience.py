@@ -10,7 +10,9 @@ _GRID, _ROUNDS = 1025, 4
 
 
 class Resilience(NamedTuple):
-    """`holds`: no violation beyond rounding; `gap`: the smallest f(alpha) - reference(alpha), at level `alpha`."""
+    """`holds`: no violation beyond rounding; `gap`:
+    the smallest f(alpha) - reference(alpha), at level `alpha`.
+    """
 
     holds: object
     gap: object
@@ -20,19 +22,25 @@ class Resilience(NamedTuple):
 def detection_resilience(curve, reference):
     """Is `curve` on or above `reference` at every level, and by how little?
 
-    Levels are searched on a grid of 1025 normal quantiles from 1e-299 to 1 - 1e-14, refined three times around the
-    smallest gap; a violation is a type II error, or a power, that is wrong by more than 1e-9 of itself.
+    Levels are searched on a grid of 1025 normal quantiles from 1e-299 to 1 - 1e-14, refined three
+    times around the smallest gap; a violation is a type II error, or a power, that is wrong by more
+    than 1e-9 of itself.
 
     Args:
         curve, reference: `Curve`s, single or batches of broadcastable shape.
 
-    Returns: `Resilience(holds, gap, alpha)`, arrays of the batch shape; NaN parameters give holds = False and gap = NaN.
+    Returns: `Resilience(holds, gap, alpha)`, arrays of the batch shape; NaN parameters give
+        holds = False and gap = NaN.
     Source: Kaissis et al. 2023 (NeurIPS 36), Definition 3 (f-DR); for the reference of a mechanism
     take `symmetric()` curves on both sides.
 
         >>> import jaxpriv
-        >>> relaxed, worst = jaxpriv.relaxed.gaussian(1.0).symmetric(), jaxpriv.worst_case.gaussian(1.0)
-        >>> bool(detection_resilience(relaxed, worst).holds), bool(detection_resilience(worst, relaxed).holds)
+        >>> relaxed = jaxpriv.relaxed.gaussian(1.0).symmetric()
+        >>> worst = jaxpriv.worst_case.gaussian(1.0)
+        >>> (
+        ...     bool(detection_resilience(relaxed, worst).holds),
+        ...     bool(detection_resilience(worst, relaxed).holds),
+        ... )
         (True, False)
         >>> print(f"{detection_resilience(worst, relaxed).gap:.4f}")
         -0.1762
@@ -44,7 +52,10 @@ def detection_resilience(curve, reference):
     def compare(z):
         """(gap, is it within rounding?) at levels Phi(z), by the error that is small there."""
         alpha = norm.cdf(z)
-        (beta, power), (floor, limit) = errors(curve.experiment, alpha), errors(reference.experiment, alpha)
+        (beta, power), (floor, limit) = (
+            errors(curve.experiment, alpha),
+            errors(reference.experiment, alpha),
+        )
         small = alpha < 0.5
         slack = 1e-9 if dtype == xp.float64 else 1e-4
         fine = xp.where(small, power <= limit * (1 + slack), beta >= floor * (1 - slack))

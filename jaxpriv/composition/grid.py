@@ -1,15 +1,18 @@
-"""Composition on a lattice of privacy losses: for any mechanism and for few steps, bounded on both sides.
+"""Composition on a lattice of privacy losses:
+for any mechanism and for few steps, bounded on both sides.
 
-The law of each step is moved onto a lattice (`jaxpriv.accounting.lattice`), tilted by e^(c l) so that the total loss lies
-around eps, and convolved by Fourier transforms of static size; the spacing follows from how far the total reaches. With
-nu the tilted law of the total and K = sum n_i log M_i(c) of the lattice laws,
+The law of each step is moved onto a lattice (`jaxpriv.composition.lattice`), tilted by e^(c l) so
+that the total loss lies around eps, and convolved by Fourier transforms of static size; the spacing
+follows from how far the total reaches. With nu the tilted law of the total and K = sum n_i
+log M_i(c) of the lattice laws,
 
-    delta(eps) = e^(K - c eps) sum_{l > eps} nu(l) e^(-c (l - eps)) (1 - e^(eps - l))                    c > 0
-    1 - delta(eps) = e^(K - c eps) sum_l nu(l) e^(-c (l - eps)) min(1, e^(eps - l))                -1 < c < 0
+    delta(eps) = e^(K - c eps) sum_{l > eps} nu(l) e^(-c (l - eps)) (1 - e^(eps - l)),      c > 0
+    1 - delta(eps) = e^(K - c eps) sum_l nu(l) e^(-c (l - eps)) min(1, e^(eps - l)),  -1 < c < 0
 
-in which all terms are positive and nothing is small compared with the result: probabilities of 1e-100 cost no digits.
-To the error of the lattice bounds add: what lies beyond the window and comes back into it (Chernoff), the rounding of the
-transforms (each output within 4 log2 N ulp of the l1 norm, to the power of the steps), and that of exponents.
+in which all terms are positive and nothing is small compared with the result: probabilities of
+1e-100 cost no digits. To the error of the lattice bounds add: what lies beyond the window and comes
+back into it (Chernoff), the rounding of the transforms (each output within 4 log2 N ulp of the l1
+norm, to the power of the steps), and that of exponents.
 """
 
 import math
@@ -19,14 +22,15 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting import lattice
-from jaxpriv.accounting.line import DELTA, Term, at_smallest, place
+from jaxpriv.composition import lattice
+from jaxpriv.composition.line import DELTA, Term, at_smallest, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
 from jaxpriv.tradeoff.pair import safe_log
 
 SIZE = 1 << 18  # points of the total's lattice
 SIZES = tuple(1 << bits for bits in range(12, 19))  # NumPy's brackets begin with few
+LARGER = (1 << 19, 1 << 20)  # where a width is asked for
 _SHARE = 4  # a single step's has this many times fewer
 _TABLE = 1024
 _FLOOR = -230.0  # log of the probability beyond which a single step's losses are not followed
@@ -36,7 +40,9 @@ UP, BETWEEN, DOWN = range(3)
 
 @pytree
 class Step:
-    """Equal steps of several mechanisms: an experiment with parameters (..., members) and how often each is taken."""
+    """Equal steps of several mechanisms: an experiment with parameters (..., members)
+    and how often each is taken.
+    """
 
     experiment: Any
     count: jax.Array
@@ -44,10 +50,11 @@ class Step:
 
 @pytree
 class Table:
-    """The law of a step's loss, coarsely: where to tilt, how wide the total is, and a bound of tails.
+    """The law of a step's loss, coarsely:
+    where to tilt, how wide the total is, and a bound of tails.
 
-    edges: (..., nodes + 1), ascending; log_mass of the cells at most, at `loss`; above, below: mass outside the edges;
-    endless: mass at infinity.
+    edges: (..., nodes + 1), ascending; log_mass of the cells at most, at `loss`; above, below: mass
+    outside the edges; endless: mass at infinity.
     """
 
     edges: jax.Array
@@ -66,9 +73,11 @@ class Table:
 
 
 def tabulate(experiment, reverse):
-    """The table of one direction, with nodes spread evenly where most losses are and geometrically beyond.
+    """The table of one direction, with nodes spread evenly where most losses are and
+    geometrically beyond.
 
-    Two rounds of one program: tests at eps of all sizes tell where losses end, tests at the edges the law between them.
+    Two rounds of one program: tests at eps of all sizes tell where losses end,
+    tests at the edges the law between them.
     """
     dtype = xp.result_type(*jax.tree.leaves(experiment))
     one = jax.tree.map(lambda leaf: xp.asarray(leaf)[None], experiment).aligned((1,), dtype)
@@ -81,17 +90,31 @@ def tabulate(experiment, reverse):
     def round_(points, _):
         test = lattice.touch(experiment, points, reverse)
         above, below = test.log_power[middle:], xp.flip(test.log_beta[: middle + 1])
-        none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))  # an infinite loss has no end
-        high, low = (xp.min(xp.where(none, probe[middle:], probe[-1])) for none in (none_above, none_below))
+        # an infinite loss has no end
+        none_above, none_below = ((log < _FLOOR) | (log <= log[-1]) for log in (above, below))
+        high, low = (
+            xp.min(xp.where(none, probe[middle:], probe[-1])) for none in (none_above, none_below)
+        )
         # with atoms at the ends inside, and of some width even if nothing is lost
-        high, low = (xp.minimum(size, end) * (1 + 1e-9) + 1e-12 for size, end in ((high, bound), (low, other)))
-        unit = xp.maximum(xp.exp(test.log_power[middle]) - xp.exp(test.log_alpha[middle]), 1e-9 * (high + low)) + 1e-290
+        high, low = (
+            xp.minimum(size, end) * (1 + 1e-9) + 1e-12
+            for size, end in ((high, bound), (low, other))
+        )
+        unit = (
+            xp.maximum(
+                xp.exp(test.log_power[middle]) - xp.exp(test.log_alpha[middle]), 1e-9 * (high + low)
+            )
+            + 1e-290
+        )
         left, right = -xp.arcsinh(low / unit), xp.arcsinh(high / unit)
-        edges = unit * xp.sinh(left + (right - left) * xp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype))
+        edges = unit * xp.sinh(
+            left + (right - left) * xp.linspace(0.0, 1.0, _TABLE + 1, dtype=dtype)
+        )
         return edges, (points, test)
 
     _, rounds = xp.scan(round_, probe, length=2)
-    endless = xp.exp(rounds[1].log_power[0, -1])  # P(L > 1e6): nothing that others lose makes up for it
+    # P(L > 1e6): nothing that others lose makes up for it
+    endless = xp.exp(rounds[1].log_power[0, -1])
     edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
     found = lattice.between_points(edges, test, experiment.finite)
     most = xp.logaddexp(found.log_mass + xp.log1p(found.error), found.unseen)
@@ -100,13 +123,16 @@ def tabulate(experiment, reverse):
 
 def cumulants(terms, c):
     """Sums over all steps of (K, K', K'') at a scalar c, from the tables."""
-    found = [(term.count, term.transform.cumulants(xp.broadcast_to(c, term.count.shape))) for term in terms]
+    found = [
+        (term.count, term.transform.cumulants(xp.broadcast_to(c, term.count.shape)))
+        for term in terms
+    ]
     return [sum(xp.sum(count * values[i]) for count, values in found) for i in range(3)]
 
 
 class Grid(NamedTuple):
-    """Where the lattices lie: points of the total's; tilt, spacing, ends of the window from eps; and a further tilt for each
-    end, from c.
+    """Where the lattices lie: points of the total's; tilt, spacing, ends of the window from eps;
+    and a further tilt for each end, from c.
     """
 
     size: int
@@ -120,30 +146,45 @@ class Grid(NamedTuple):
 def locate(terms, spans, eps, size):
     """The `Grid` of so many points for one eps (scalar) from `Term`s of tables.
 
-    spans: distances between atoms of the members' laws; a whole number of spacings makes the largest.
+    spans: distances between atoms of the members' laws;
+    a whole number of spacings makes the largest.
     """
     line = place(terms, eps, DELTA)
-    # a tilt that tells losses apart by a thousandth of a step's range is as good as any larger one, for eps above all losses too
+    # a tilt that tells losses apart by a thousandth of a step's range is as good as any larger one,
+    # for eps above all losses too
     ranges = [xp.max(term.transform.edges[:, -1] - term.transform.edges[:, 0]) for term in terms]
     steepest = 4096.0 / xp.max(xp.stack(ranges))
     over_all = steepest * (cumulants(terms, steepest)[1] - eps) < 2  # the saddle lies beyond
     c = xp.where(over_all, steepest, xp.minimum(line.side * line.d, steepest))
     total, _, variance = cumulants(terms, c)
     log_sum = xp.where(over_all, 0.0, xp.minimum(line.estimate - (total - c * eps), 0.0))
-    shifts = xp.concatenate([2.0 ** xp.arange(-2.0, 5.0, dtype=eps.dtype) / xp.sqrt(variance + 1e-300),
-                              xp.abs(c) * 2.0 ** xp.arange(-6.0, 5.0, dtype=eps.dtype)])
+    shifts = xp.concatenate(
+        [2.0 ** xp.arange(-2.0, 5.0, dtype=eps.dtype) / xp.sqrt(variance + 1e-300),
+         xp.abs(c) * 2.0 ** xp.arange(-6.0, 5.0, dtype=eps.dtype)]
+    )
     shifts = xp.minimum(shifts, steepest)
 
     def reach(shifts, decay):
-        """How far from eps the tilted total's tail is negligible, by the best of Chernoff's bounds at c + shift."""
-        excess = xp.each(lambda s: cumulants(terms, c + s)[0], shifts) - total - shifts * eps - log_sum + _NEGLIGIBLE
+        """How far from eps the tilted total's tail is negligible,
+        by the best of Chernoff's bounds at c + shift.
+        """
+        excess = (
+            xp.each(lambda s: cumulants(terms, c + s)[0], shifts)
+            - total
+            - shifts * eps
+            - log_sum
+            + _NEGLIGIBLE
+        )
         distance = excess / decay
         distance = xp.where(xp.isnan(distance), xp.inf, xp.maximum(distance, 0.0))
         return xp.min(distance), at_smallest(distance, shifts)
 
     over, further = reach(shifts, shifts + xp.maximum(c, 0.0))
     under, back = reach(-shifts, shifts)
-    width = xp.max(xp.stack([xp.max(high - low) for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)]))
+    width = xp.max(
+        xp.stack([xp.max(high - low)
+                  for low, high in (extent(t.transform, c, t.count, log_sum) for t in terms)])
+    )
     spacing = xp.maximum((over + under) / (size - 16), width / (size // _SHARE - 8))
     span = xp.max(xp.concatenate(spans))
     parts = xp.floor(span / spacing)
@@ -165,7 +206,9 @@ def extent(table, c, count, log_sum):
 
 
 def centre(table, spacing):
-    """Where to put a lattice point: so that what lies within one spacing on both sides merges to that very loss."""
+    """Where to put a lattice point: so that what lies within one spacing on both sides merges
+    to that very loss.
+    """
     mass = xp.exp(table.log_mass)
     log_null = table.log_mass - table.loss
     upper_p = xp.concatenate([xp.zeros_like(mass[:1]), xp.cumsum(mass)])
@@ -175,18 +218,25 @@ def centre(table, spacing):
         ends = xp.stack([at - spacing, at + spacing])
         p, q = (xp.diff(xp.interp(ends, table.edges, upper))[0] for upper in (upper_p, upper_q))
         some = (p > 0) & (q > 0)
-        return xp.clip(xp.where(some, xp.log(xp.where(some, p, 1.0)) - xp.log(xp.where(some, q, 1.0)), at), *ends)
+        return xp.clip(
+            xp.where(some, xp.log(xp.where(some, p, 1.0)) - xp.log(xp.where(some, q, 1.0)), at),
+            *ends,
+        )
 
-    return xp.fori_loop(0, 8, merged, xp.min(xp.where(upper_p[1:] > 0.5, table.loss, table.loss[-1])))
+    return xp.fori_loop(
+        0, 8, merged, xp.min(xp.where(upper_p[1:] > 0.5, table.loss, table.loss[-1]))
+    )
 
 
 class Totals(NamedTuple):
-    """Sums over the steps of what their lattice laws contribute, filled by `lay` one mechanism at a time.
+    """Sums over the steps of what their lattice laws contribute,
+    filled by `lay` one mechanism at a time.
 
-    (laws, frequencies): log_size, angle of the transform; log_most, unrest of a bound of its modulus and of its relative
-    error. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass that is not on the lattices. Scalars: value, K;
-    origin of the total's lattice; far, bound of sum n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf) at least,
-    log_ending, at most; below, P of losses under the tables.
+    (laws, frequencies): log_size, angle of the transform; log_most, unrest of a bound of its
+    modulus and of its relative error. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass
+    that is not on the lattices. Scalars: value, K; origin of the total's lattice; far, bound of sum
+    n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf) at least, log_ending, at most;
+    below, P of losses under the tables.
     """
 
     log_size: jax.Array
@@ -205,7 +255,9 @@ class Totals(NamedTuple):
 
 
 def lay(grid, totals, reverse, experiment, count, table, atom):
-    """Add `count` steps of one mechanism (scalar parameters) to the totals; `atom`: a loss with positive mass, or NaN."""
+    """Add `count` steps of one mechanism (scalar parameters) to the totals; `atom`:
+    a loss with positive mass, or NaN.
+    """
     size, c, spacing, *_ = grid
     dtype = spacing.dtype
     ulp = xp.finfo(dtype).eps
@@ -216,23 +268,28 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     first = xp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
     points = frozen(origin + (first + xp.arange(size // _SHARE, dtype=dtype)) * spacing)
     found = lattice.cells(experiment, points, reverse)
-    # what the table leaves out counts as infinite: were it on the lattice, a tilt that the table chose might weigh it most
+    # what the table leaves out counts as infinite: were it on the lattice, a tilt that the table
+    # chose might weigh it most
     known = (points[:-1] < table.edges[-1]) & (points[1:] > table.edges[0])
-    above = xp.where(points[-1] <= table.edges[-1], xp.maximum(found.above - table.endless, 0.0), 0.0)
-    found = found._replace(log_mass=xp.where(known, found.log_mass, -xp.inf), unseen=xp.where(known, found.unseen, -xp.inf),
-                           above=above)
+    above = xp.where(
+        points[-1] <= table.edges[-1], xp.maximum(found.above - table.endless, 0.0), 0.0
+    )
+    found = found._replace(log_mass=xp.where(known, found.log_mass, -xp.inf),
+                           unseen=xp.where(known, found.unseen, -xp.inf), above=above)
     up = lattice.upwards(found, spacing)
     down, waste, fallen = frozen(lattice.downwards(found, spacing))
     value = frozen(xp.logsumexp(up + c * points))
     weight = c * points - value
-    masses = xp.stack([frozen(xp.exp(up + weight)), lattice.between(found, spacing, weight), xp.exp(down + weight)])
+    masses = xp.stack([frozen(xp.exp(up + weight)), lattice.between(found, spacing, weight),
+                       xp.exp(down + weight)])
     padded = xp.pad(masses, ((0, 0), (0, grid.size - masses.shape[1])))
     phi = xp.fft.rfft(xp.roll(padded, first.astype(xp.int32), 1), axis=1)
     square = phi.real**2 + phi.imag**2
     alive = square > 1e-290
     log_size = xp.where(alive, 0.5 * xp.log(xp.where(alive, square, 1.0)), -333.0)
     angle = xp.arctan2(xp.where(alive, phi.imag, 0.0), xp.where(alive, phi.real, 1.0))
-    # an output of the transform is a sum in log2 N levels; each entry has the rounding of its exponent
+    # an output of the transform is a sum in log2 N levels;
+    # each entry has the rounding of its exponent
     sizes = xp.where(masses[UP] > 0, xp.abs(up), 0.0) + xp.abs(c * points)
     entry = frozen(ulp * (8 + xp.sum(masses[UP] * sizes) + xp.abs(value)))
     error = entry + ulp * 4 * math.log2(size)
@@ -241,26 +298,32 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     heavier = xp.maximum(c * table.edges[:-1], c * table.edges[1:])
     outside = (table.edges[1:] > points[-1]) | (table.edges[:-1] < points[0])
     tail = xp.sum(xp.where(outside, xp.exp(table.log_mass + heavier - value), 0.0))
-    # one less delta is a sum over all of a law, of which the upper one has this much too much, the lower one too little
+    # one less delta is a sum over all of a law, of which the upper one has this much too much,
+    # the lower one too little
     rounded = frozen(xp.sum(xp.exp(waste + xp.maximum(weight[1:], weight[:-1]))))
     tail = xp.stack([tail + rounded, tail, tail + rounded + frozen(xp.exp(fallen + weight[0]))])
-    shifted = xp.stack([xp.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts])
+    shifted = xp.stack(
+        [xp.logsumexp(law + (c + shift) * points) for law in (up, down) for shift in grid.shifts]
+    )
     shifted = frozen(xp.max(shifted.reshape(2, 2), 0))
     out = table.above + table.below  # upper bounds take both for infinite losses
     log_finite = xp.where(out < 1, xp.log1p(-xp.minimum(out, 1 - ulp)), -xp.inf)
     doubt = entry + 4 * ulp * (1 + xp.abs(value))
     log_ending = xp.log1p(-xp.minimum(table.endless, 1 - ulp))
     steps = Totals(log_size, angle, xp.log(modulus + error), unrest, shifted, value, origin,
-                   xp.maximum(xp.abs(origin), xp.abs(anchor)), tail, doubt, log_finite, log_ending, table.below)
-    return jax.tree.map(lambda sums, one: sums + xp.where(count > 0, count * one, 0.0), totals, steps)
+                   xp.maximum(xp.abs(origin), xp.abs(anchor)), tail, doubt, log_finite, log_ending,
+                   table.below)
+    return jax.tree.map(
+        lambda sums, one: sums + xp.where(count > 0, count * one, 0.0), totals, steps
+    )
 
 
 class Law(NamedTuple):
     """The tilted laws (laws, size) of the total loss, and what bounds need to know of them.
 
-    loss of the entries less eps, the middle; log_scale: K - c eps; noise of each entry (laws,); out: of mass beyond the window
-    and come back; blur: rounding of losses; doubt: of the scale; log_infinite, log_endless: log P(L = inf) at most
-    and at least; below: P(L = -inf) at most.
+    loss of the entries less eps, the middle; log_scale: K - c eps; noise of each entry (laws,);
+    out: of mass beyond the window and come back; blur: rounding of losses; doubt: of the scale;
+    log_infinite, log_endless: log P(L = inf) at most and at least; below: P(L = -inf) at most.
     """
 
     nu: jax.Array
@@ -295,13 +358,16 @@ def composed(steps, tables, atoms, eps, reverse, size=SIZE):
     grid = locate(terms, spans, eps, size)
     grid = Grid(size, *xp.stop_gradient(tuple(grid[1:])))
     flat, zero = xp.zeros((3, size // 2 + 1), dtype), xp.zeros((), dtype)
-    totals = Totals(flat, flat, flat, flat, xp.zeros(2, dtype), zero, zero, zero, xp.zeros(3, dtype), zero, zero, zero, zero)
+    totals = Totals(flat, flat, flat, flat, xp.zeros(2, dtype), zero, zero, zero,
+                    xp.zeros(3, dtype), zero, zero, zero, zero)
     for step, table, (low, _) in zip(steps, tables, atoms):
 
         def add(totals, member):
             return lay(grid, totals, reverse, *member), None
 
-        totals = xp.scan(add, totals, (step.experiment, step.count, table, xp.stop_gradient(low)))[0]
+        totals = xp.scan(add, totals, (step.experiment, step.count, table, xp.stop_gradient(low)))[
+            0
+        ]
     return _back(grid, totals, eps)
 
 
@@ -310,8 +376,16 @@ def _back(grid, totals, eps):
     size, c, spacing, under, over, shifts = grid
     ulp = xp.finfo(eps.dtype).eps
     modulus = xp.exp(totals.log_size)
-    nu = xp.fft.irfft(xp.make_complex(modulus * xp.cos(totals.angle), modulus * xp.sin(totals.angle)), size, axis=1)
-    noise = 2 * xp.sum(xp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(size))), 1) / size
+    nu = xp.fft.irfft(
+        xp.make_complex(modulus * xp.cos(totals.angle), modulus * xp.sin(totals.angle)),
+        size,
+        axis=1,
+    )
+    noise = (
+        2
+        * xp.sum(xp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(size))), 1)
+        / size
+    )
     start = xp.ceil((eps - under - totals.origin) / spacing)
     nu = xp.roll(nu, -xp.mod(start, size).astype(xp.int32), 1)
     loss = totals.origin - eps + (start + xp.arange(size, dtype=eps.dtype)) * spacing
@@ -321,16 +395,24 @@ def _back(grid, totals, eps):
         bound = totals.shifted[end] - totals.value - shifts[end] * (eps + distance)
         return xp.where(xp.isnan(bound), 1.0, xp.exp(xp.minimum(bound, 0.0) - weight))
 
-    out = beyond(0, over, xp.maximum(c, 0.0) * over) + beyond(0, spacing * size, 0.0) + beyond(1, -under, 0.0)
+    out = (
+        beyond(0, over, xp.maximum(c, 0.0) * over)
+        + beyond(0, spacing * size, 0.0)
+        + beyond(1, -under, 0.0)
+    )
     scale = totals.value - c * eps
     blur = 4 * ulp * (totals.far + xp.abs(start * spacing) + xp.abs(eps)) * (1 + xp.abs(c))
     doubt = totals.doubt + ulp * (64 + 2 * xp.abs(scale))
-    infinite, endless = safe_log(-xp.expm1(totals.log_finite)), safe_log(-xp.expm1(totals.log_ending) * (1 - 64 * ulp))
-    return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite, endless, totals.below)
+    infinite = safe_log(-xp.expm1(totals.log_finite))
+    endless = safe_log(-xp.expm1(totals.log_ending) * (1 - 64 * ulp))
+    return Law(nu, loss, eps, spacing, c, scale, noise, out + totals.tail, blur, doubt, infinite,
+               endless, totals.below)
 
 
 def _weights(law, eps):
-    """(loss above eps, log of the scale at eps, is one less delta summed?, the weights of delta or of one less it)."""
+    """(loss above eps, log of the scale at eps, is one less delta summed?,
+    the weights of delta or of one less it).
+    """
     loss = law.loss + (law.middle - eps)
     inner = law.c < 0
     above = loss > 0
@@ -357,28 +439,39 @@ def bracket(law):
     """Certified (lower, upper) of log delta at the middle."""
     loss, scale, inner, weight = _weights(law, law.middle)
     value = xp.maximum(xp.sum(law.nu * weight, 1), 0.0)
-    slope = xp.sum(xp.abs(law.nu) * xp.where(loss > 0, xp.exp(-law.c * xp.maximum(loss, 0.0)), weight), 1)
+    slope = xp.sum(
+        xp.abs(law.nu) * xp.where(loss > 0, xp.exp(-law.c * xp.maximum(loss, 0.0)), weight), 1
+    )
     error = law.noise * xp.sum(weight) + law.out + law.blur * slope
     low = safe_log(xp.maximum(value - error, 0.0)) + scale - law.doubt
     high = safe_log(value + error) + scale + law.doubt
     # of one less delta an upper law is the lower bound
     most = xp.logaddexp(high[DOWN], safe_log(law.below))
-    rest_high, rest_low = (log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (low[UP], most))
+    rest_high, rest_low = (
+        log1mexp(xp.minimum(xp.where(inner, end, -1.0), 0.0)) for end in (low[UP], most)
+    )
     lower, upper = padded(xp.where(inner, rest_low, xp.logaddexp(low[DOWN], law.log_endless)),
                           xp.where(inner, rest_high, xp.logaddexp(high[UP], law.log_infinite)))
     # whatever could not be computed bounds nothing
-    return xp.where(xp.isnan(lower), -xp.inf, xp.minimum(lower, 0.0)), xp.where(xp.isnan(upper), 0.0, upper)
+    return xp.where(xp.isnan(lower), -xp.inf, xp.minimum(lower, 0.0)), xp.where(
+        xp.isnan(upper), 0.0, upper
+    )
 
 
 def touch(law, eps):
-    """(log alpha, log power, log beta) of rejecting above eps; masses within half a spacing of it are shared out."""
+    """(log alpha, log power, log beta) of rejecting above eps;
+    masses within half a spacing of it are shared out.
+    """
     loss, scale, inner, _ = _weights(law, eps)
     nu, c = law.nu[BETWEEN], law.c
     ramp = xp.clip(loss / law.spacing + 0.5, 0.0, 1.0)
     near = xp.maximum(loss, -law.spacing)
     alpha = _log_sum(nu * ramp * xp.exp(-(1 + c) * near)) + scale - eps
     power = _log_sum(nu * ramp * xp.exp(-xp.maximum(c, 0.0) * near)) + scale
-    beta = _log_sum(nu * (1 - ramp) * xp.exp(-xp.minimum(c, 0.0) * xp.minimum(loss, law.spacing))) + scale
+    beta = (
+        _log_sum(nu * (1 - ramp) * xp.exp(-xp.minimum(c, 0.0) * xp.minimum(loss, law.spacing)))
+        + scale
+    )
     power = xp.minimum(xp.logaddexp(power, law.log_infinite), 0.0)
     beta = xp.minimum(beta, 0.0)
     log_power = xp.where(inner, log1mexp(xp.minimum(xp.where(inner, beta, -1.0), -1e-300)), power)

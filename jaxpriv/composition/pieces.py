@@ -1,13 +1,17 @@
-"""The steps of a composition, kind by kind: members along a last axis, and how often each is taken."""
+"""The steps of a composition, kind by kind:
+members along a last axis, and how often each is taken.
+"""
 
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.accounting.grid import Step
-from jaxpriv.accounting.quadratic import NormalTransform
-from jaxpriv.accounting.sampled_chi_square import SubsampledChiSquareTransform
-from jaxpriv.accounting.transforms import GaussianTransform
+from jaxpriv.composition.grid import Step
+from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
@@ -15,14 +19,20 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 def behind(parameter):
     """A parameter with an axis for members behind its own."""
-    return jax.tree.map(lambda leaf: (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))[..., None], parameter)
+    return jax.tree.map(
+        lambda leaf: (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))[..., None],
+        parameter,
+    )
 
 
 def apart(parameter):
     """The members of a parameter, one by one."""
     leaves, structure = jax.tree.flatten(parameter)
     count = max(np.shape(leaf)[-1] for leaf in leaves)
-    wide = [leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, leaf.dtype) for leaf in leaves]
+    wide = [
+        leaf if np.shape(leaf)[-1] == count else leaf + np.zeros(count, leaf.dtype)
+        for leaf in leaves
+    ]
     return [jax.tree.unflatten(structure, [leaf[..., i] for leaf in wide]) for i in range(count)]
 
 
@@ -33,12 +43,18 @@ def as_step(piece):
     if isinstance(piece.transform, GaussianTransform):
         return Step(NormalShift(piece.transform.mu), piece.count)
     if isinstance(piece.transform, NormalTransform):
-        raise ValueError("compose() got normal vectors of different covariance, which compose with Gaussian noise alone")
-    if isinstance(piece.transform, SubsampledChiSquareTransform):
-        base: Pair = ChiSquareShift(piece.transform.df, piece.transform.nc)
+        raise ValueError(
+            "compose() got normal vectors of different covariance, "
+            "which compose with Gaussian noise alone"
+        )
+    if isinstance(piece.transform, GaussianMixtureTransform):
+        pair: Pair = GaussianMixture(piece.transform.parts)
+    elif isinstance(piece.transform, SubsampledChiSquareTransform):
+        pair = Subsampled(
+            ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate
+        )
     else:
-        base = NormalShift(piece.transform.mu)
-    pair = Subsampled(base, piece.transform.rate)
+        pair = Subsampled(NormalShift(piece.transform.mu), piece.transform.rate)
     directions = set(np.unique(np.asarray(piece.transform.reverse)))
     if len(directions) > 1:
         raise ValueError("compose() got curves of both directions")
@@ -54,15 +70,24 @@ def members_of(axis, *parameters):
 
 def once(shape, parameters):
     """Ones in NumPy, of the parameters' dtype: they widen no result."""
-    return np.ones(shape, np.result_type(*(getattr(leaf, "dtype", np.float64) for leaf in jax.tree.leaves(parameters))))
+    return np.ones(
+        shape,
+        np.result_type(
+            *(getattr(leaf, "dtype", np.float64) for leaf in jax.tree.leaves(parameters))
+        ),
+    )
 
 
 def grouped(pieces):
-    """Pieces of one kind as one, along the members' axis; NumPy's numbers, with digits that JAX would round, on their own."""
+    """Pieces of one kind as one, along the members' axis; NumPy's numbers, with digits that JAX
+    would round, on their own.
+    """
     groups: dict = {}
     for piece in pieces:
         leaves, structure = jax.tree.flatten(piece)
-        groups.setdefault((structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []).append(piece)
+        groups.setdefault(
+            (structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []
+        ).append(piece)
     return tuple(map(_joined, groups.values()))
 
 
@@ -72,6 +97,10 @@ def _joined(pieces):
     widths = [np.broadcast_shapes(*(np.shape(leaf)[-1:] for leaf in row)) for row in rows]
 
     def join(column):
-        return xp.concatenate([xp.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1)
+        return xp.concatenate(
+            [xp.broadcast_to(leaf, batch + width) for leaf, width in zip(column, widths)], -1
+        )
 
-    return jax.tree.unflatten(jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)])
+    return jax.tree.unflatten(
+        jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)]
+    )

@@ -1,34 +1,39 @@
-"""The privacy-loss transform of the relaxed adversary's sub-sampled steps: chi-square against noncentral chi-square.
+"""The privacy-loss transform of the relaxed adversary's sub-sampled steps:
+chi-square against noncentral chi-square.
 
-Lambda = e^(-nc/2) 0F1(; df/2; nc r^2/4) of the magnitude r, whose law is that of the length of a normal vector. The variable
-is v, any real number:
+Lambda = e^(-nc/2) 0F1(; df/2; nc r^2/4) of the magnitude r, whose law is that of the length of a
+normal vector. The variable is v, any real number:
 
     r = log(1 + e^v),
 
-so that r is v for large v, where the law of r has a width of order 1 in every dimension, and e^v near r = 0.
+so that r is v for large v, where the law of r has a width of order 1 in every dimension,
+and e^v near r = 0.
 
-Along v = x + i theta, theta <= pi/2, the angle of r lies between 0 and theta, and that of r^2 between 0
-and pi. Lambda, a product of 1 + nc r^2/j^2 over the zeros j of a Bessel function, has an angle that is not
-negative there, and so has 1+u as long as the path meets no zero of it (`clear`): |e^(iyL)| <= 1 on the whole
-strip, at every frequency y.
+Along v = x + i theta, theta <= pi/2, the angle of r lies between 0 and theta, and that of r^2
+between 0 and pi. Lambda, a product of 1 + nc r^2/j^2 over the zeros j of a Bessel function, has an
+angle that is not negative there, and so has 1+u as long as the path meets no zero of it (`clear`):
+|e^(iyL)| <= 1 on the whole strip, at every frequency y.
 """
 
 import functools
 import math
+from dataclasses import replace
 
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting.sampled import REACH, Sampled
-from jaxpriv.stats._contour import chi_square, complex_log1p, complex_log_likelihood_ratio
+from jaxpriv.composition.sampled import REACH, Sampled
+from jaxpriv.stats._complex_contour import complex_log1p, complex_log_likelihood_ratio
+from jaxpriv.stats._contour import chi_square
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift
 
 _STRIP = 0.78  # twice of which is below pi/2, where r^2 does not turn by more than pi
 _DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
 _PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
-_KERNEL = 5e-14  # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
+# of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
+_KERNEL = 5e-14
 _FAR = 3.0  # an angle below pi
 _GENTLE = 0.01  # curvature below which that of e^(-r^2/2) is taken
 
@@ -56,6 +61,7 @@ class SubsampledChiSquareTransform(Sampled):
     rate: jax.Array
     reverse: jax.Array | np.ndarray  # bool
     nodes, fewer, rough = 768, 256, 16.0
+    together = 4  # entries that share the nodes of the one that needs most
 
     @property
     def mu(self):
@@ -63,19 +69,24 @@ class SubsampledChiSquareTransform(Sampled):
         some = self.nc > 0
         return xp.where(some, xp.sqrt(xp.where(some, self.nc, 1.0)), 0.0)
 
+    def audible(self):
+        silent = self.nc == 0
+        return silent, replace(self, nc=xp.where(silent, 1.0, self.nc))
+
     @staticmethod
     def most(nodes):
         return 4 * nodes
 
     def strip(self):
-        return xp.minimum(0.5 * math.pi / self.mu, _STRIP)
+        # below the zeros of 1+u, as for a normal law
+        return xp.minimum(0.45 * math.pi / self.mu, _STRIP)
 
     def ends(self, s):
         """Lambda grows like e^(mu r) at most, and like e^(mu^2 r^2/(2 df)).
 
-        The mode of r^(df-1) e^(-r^2/2 + s mu r) is m = (s mu + (s^2 mu^2 + 4 (df-1))^1/2)/2, and it is log-concave with
-        curvature below -1, so that m -+ t bounds all but e^(-t^2/2). With the other bound the mode is at
-        ((df-1)/k)^1/2, k = 1 - s mu^2/df, and the curvature below -k.
+        The mode of r^(df-1) e^(-r^2/2 + s mu r) is m = (s mu + (s^2 mu^2 + 4 (df-1))^1/2)/2, and it
+        is log-concave with curvature below -1, so that m -+ t bounds all but e^(-t^2/2). With the
+        other bound the mode is at ((df-1)/k)^1/2, k = 1 - s mu^2/df, and the curvature below -k.
         """
         weak = self.df - 1
 
@@ -88,15 +99,21 @@ class SubsampledChiSquareTransform(Sampled):
 
         _, near, far, _ = pulled(xp.minimum(s, 0.0))
         away = xp.maximum(near, far) - REACH - 1.0  # v is less than r, by less than 1 for r > 0.5
-        # next to r = 0 the law is r^df/df, r = e^v, and with -s pulled > 0 its mode at (df/k)^1/2 or above
-        small = 0.5 * (xp.log(self.df / (1 - xp.minimum(s, 0.0) * self.nc / self.df)) - 1) - _DEEP / self.df
+        # next to r = 0 the law is r^df/df, r = e^v,
+        # and with -s pulled > 0 its mode at (df/k)^1/2 or above
+        small = (
+            0.5 * (xp.log(self.df / (1 - xp.minimum(s, 0.0) * self.nc / self.df)) - 1)
+            - _DEEP / self.df
+        )
         low = xp.maximum(xp.where(away > 0, away, small), small)
         some, near, far, reach = pulled(xp.maximum(s, 1.0))
         high = xp.where(some, xp.minimum(near + reach, far + REACH), far + REACH)
         return low, high
 
     def cumulants(self, c):
-        """Infinite where (1+u)^s grows so far out that the nodes do not resolve it: no line is placed there."""
+        """Infinite where (1+u)^s grows so far out that the nodes do not resolve it:
+        no line is placed there.
+        """
         s, _ = self.power(c)
         low, high = self.ends(s)
         most = self.nodes if xp.any_jax(low) else self.most(self.nodes)
@@ -104,14 +121,18 @@ class SubsampledChiSquareTransform(Sampled):
         return tuple(xp.where(resolved, value, xp.inf) for value in super().cumulants(c))
 
     def _magnitude(self, x, theta):
-        """At v = x + i theta: r, and the logarithms of what r, dr/dv grow by since v = x, and half of what r^2 grows by.
+        """At v = x + i theta: r, and the logarithms of what r, dr/dv grow by since v = x,
+        and half of what r^2 grows by.
 
-        With e^(-+v) - e^(-+x) = e^(-|x|) (cos theta - 1 -+ i sin theta), the upper sign for x > 0, where r = v + log(1+e^-v).
-        The angle of r is between 0 and theta, below pi: its logarithm is the principal one.
+        With e^(-+v) - e^(-+x) = e^(-|x|) (cos theta - 1 -+ i sin theta), the upper sign for x > 0,
+        where r = v + log(1+e^-v). The angle of r is between 0 and theta, below pi:
+        its logarithm is the principal one.
         """
         up, share = x > 0, 1 / (1 + xp.exp(xp.abs(x)))
         sign = xp.where(up, -1.0, 1.0)
-        change = complex_log1p(xp.make_complex(share * (xp.cos(theta) - 1), sign * share * xp.sin(theta)))
+        change = complex_log1p(
+            xp.make_complex(share * (xp.cos(theta) - 1), sign * share * xp.sin(theta))
+        )
         turn = xp.make_complex(xp.zeros_like(change.real), theta + xp.zeros_like(change.real))
         r = self._length(x)
         more = change + xp.where(up, turn, 0.0)
@@ -123,7 +144,9 @@ class SubsampledChiSquareTransform(Sampled):
         return xp.maximum(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
 
     def log_weight(self, x):
-        """r^(df-1) e^(-r^2/2) against what it is at r = df^1/2, where the chi-square law tells it; no term is of size df."""
+        """r^(df-1) e^(-r^2/2) against what it is at r = df^1/2, where the chi-square law tells it;
+        no term is of size df.
+        """
         r, slope = self._length(x), -self._length(-x)
         middle = xp.sqrt(self.df)
         at_middle = _density_at_middle(self.df) + xp.log(2 * middle)
@@ -147,9 +170,10 @@ class SubsampledChiSquareTransform(Sampled):
     def clear(self, x, theta, lifted):
         """1+u is zero only where Lambda < 0 and |rate Lambda| = 1 - rate.
 
-        Lambda itself has zeros at negative r^2 <= -2 df/nc only (Rayleigh's sum of the inverse squares of Bessel's zeros is
-        1/(2 df)); where there are none, log |Lambda| and arg Lambda are harmonic, and largest or smallest at the edges.
-        So up to some place |arg Lambda| < pi, and beyond it |rate Lambda| > 1 - rate.
+        Lambda itself has zeros at negative r^2 <= -2 df/nc only (Rayleigh's sum of the inverse
+        squares of Bessel's zeros is 1/(2 df)); where there are none, log |Lambda| and arg Lambda
+        are harmonic, and largest or smallest at the edges. So up to some place |arg Lambda| < pi,
+        and beyond it |rate Lambda| > 1 - rate.
         """
         r, *_ = self._magnitude(x, theta)
         square = r * r
@@ -160,15 +184,23 @@ class SubsampledChiSquareTransform(Sampled):
         # a place: all before it are near, all from it on large
         before = xp.cumsum(xp.where(near, 0, 1), 1) == 0
         after = xp.flip(xp.cumsum(xp.flip(xp.where(large, 0, 1), 1), 1), 1) == 0
-        split = xp.any(before[:, :-1] & after[:, 1:] & after[:, :-1] & before[:, 1:], 1) | xp.all(near, 1) | xp.all(large, 1)
+        split = (
+            xp.any(before[:, :-1] & after[:, 1:] & after[:, :-1] & before[:, 1:], 1)
+            | xp.all(near, 1)
+            | xp.all(large, 1)
+        )
         return split & xp.all(away, 1)
 
     def likely(self, log_ratio):
-        """By NumPy; to a compiled program the law and its threshold would add more than all the rest."""
+        """By NumPy; to a compiled program the law and its threshold would add more
+        than all the rest.
+        """
         if xp.any_jax(log_ratio, self.df, self.nc):
             return None
         shape = np.broadcast_shapes(np.shape(log_ratio), np.shape(self.df))
-        pair = ChiSquareShift(self.df, xp.where(self.nc > 0, self.nc, 1.0)).aligned(shape, log_ratio.dtype)
+        pair = ChiSquareShift(self.df, xp.where(self.nc > 0, self.nc, 1.0)).aligned(
+            shape, log_ratio.dtype
+        )
         null, present = pair.both_at(pair.threshold(np.broadcast_to(log_ratio, shape)))
         return null[1], present[1]
 
@@ -184,20 +216,27 @@ class SubsampledChiSquareTransform(Sampled):
     def doubt(self, tilt):
         """The kernel's error, of which rate Lambda/(1+u) reaches the loss."""
         ratio = self.log_likelihood(tilt.x)
-        share = xp.minimum(self.rate * xp.exp(xp.minimum(ratio - tilt.loss, 0.0) + xp.maximum(ratio - tilt.loss, 0.0)), 1.0)
+        share = xp.minimum(
+            self.rate
+            * xp.exp(xp.minimum(ratio - tilt.loss, 0.0) + xp.maximum(ratio - tilt.loss, 0.0)),
+            1.0,
+        )
         error = _KERNEL / 2.2e-16 * (1 + self.nc / 2 + xp.abs(ratio))
-        # and the weights', whose logarithms are differences of terms that grow like df^1/2 around the middle
-        return xp.stop_gradient(xp.sum(tilt.probability * share * error, 0) + 8 * xp.sqrt(self.df) * xp.abs(tilt.value))
+        # and the weights', whose logarithms are differences of terms that grow like
+        # df^1/2 around the middle
+        return xp.stop_gradient(
+            xp.sum(tilt.probability * share * error, 0) + 8 * xp.sqrt(self.df) * xp.abs(tilt.value)
+        )
 
     def decay(self, tilt, paths):
         """(log |weights|, angles of 1+u) along lower and lower paths, and their rules' errors.
 
-        On a path above the real axis |e^(iyL)| = e^(-y arg(1+u)), so that |M(c+iy)/M(c)| is at most the integral of the
-        tilted weight's modulus times that. The rule for a modulus, which is (f(z) f(2 Re z - z))^1/2 with f conjugated, has
-        by Cauchy and Schwarz the error bound of the rule for f itself. The nodes are as many times denser as the path is
-        lower.
+        On a path above the real axis |e^(iyL)| = e^(-y arg(1+u)), so that |M(c+iy)/M(c)| is at most
+        the integral of the tilted weight's modulus times that. The rule for a modulus, which is
+        (f(z) f(2 Re z - z))^1/2 with f conjugated, has by Cauchy and Schwarz the error bound of the
+        rule for f itself. The nodes are as many times denser as the path is lower.
         """
-        top = tilt.height()
+        top = tilt.height
         sizes, angles, errors = [], [], []
         for k in range(min(paths, _PATHS)):
             parts, theta = 2**k, top / 2**k
@@ -208,7 +247,9 @@ class SubsampledChiSquareTransform(Sampled):
             log_size, angle, grows, _ = self.log_ratio(self.lifted(x, theta))
             sizes.append(weight + grows + tilt.s * (log_size - loss))
             angles.append(xp.maximum(angle, 0.0))  # which it is, but for rounding
-            errors.append(4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20)
+            errors.append(
+                4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20
+            )
         return tuple(sizes), tuple(angles), xp.stack(errors)
 
     @staticmethod

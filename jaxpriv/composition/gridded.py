@@ -1,8 +1,12 @@
-"""A composition of any mechanisms as an experiment: what `jaxpriv.accounting.grid` computes at one eps, for batches."""
+"""A composition of any mechanisms as an experiment: what `jaxpriv.composition.grid` computes at
+one eps, for batches.
+"""
 
 import operator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,10 +14,10 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.accounting import grid
-from jaxpriv.accounting.directed import Directed
-from jaxpriv.accounting.grid import Step
-from jaxpriv.accounting.line import ALPHA, DELTA, Term, place
+from jaxpriv.composition import chain, grid
+from jaxpriv.composition.directed import Directed
+from jaxpriv.composition.grid import Step
+from jaxpriv.composition.line import ALPHA, DELTA, Term, place
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
@@ -22,20 +26,27 @@ from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NARROW, _HOPELESS = 1e-6, 10.0  # widths of log delta
+_WIDE = 1e-4  # from which on laws at uneven losses are tried,
+_HELPLESS = 1e-2  # and where these were the first from which on an even lattice is
 
 
 @pytree
 class Gridded(Directed):
-    """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members); flipped: hypotheses exchanged?
+    """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members);
+    flipped: hypotheses exchanged?
 
-    Estimates are made in float64 whatever the mode: a lattice has more points than float32 has digits.
+    Estimates are made in float64 whatever the mode:
+    a lattice has more points than float32 has digits.
     """
 
     steps: tuple
     flipped: jax.Array | np.ndarray  # bool
+    width: Any = None  # of epsilon's brackets, for which NumPy's lattices grow
 
     def batch_shape(self):
-        return xp.broadcast_shapes(xp.shape(self.flipped), *(_members_of(step)[:-1] for step in self.steps))
+        return xp.broadcast_shapes(
+            xp.shape(self.flipped), *(_members_of(step)[:-1] for step in self.steps)
+        )
 
     def aligned(self, shape, dtype):
         def spread(step):
@@ -46,7 +57,8 @@ class Gridded(Directed):
                 return Step(NormalShift(experiment.mu * xp.sqrt(count)), xp.ones_like(count))
             return Step(experiment, count)
 
-        return Gridded(tuple(map(spread, self.steps)), xp.broadcast_to(self.flipped, shape))
+        width = None if self.width is None else xp.broadcast_to(self.width, shape)
+        return Gridded(tuple(map(spread, self.steps)), xp.broadcast_to(self.flipped, shape), width)
 
     def whole(self, up):
         """Between two numbers of steps there is no mechanism, but for Gaussian noise."""
@@ -57,7 +69,7 @@ class Gridded(Directed):
             return Step(step.experiment, derived(_up if up else _down, step.count))
 
         steps = tuple(map(rounded, self.steps))
-        return self if all(map(operator.is_, steps, self.steps)) else Gridded(steps, self.flipped)
+        return self if all(map(operator.is_, steps, self.steps)) else replace(self, steps=steps)
 
     def defined(self):
         result = xp.ones(self.batch_shape(), bool)
@@ -68,23 +80,34 @@ class Gridded(Directed):
 
     def loss_bound(self, reverse):
         def total(reverse):
-            bounds = [xp.sum(xp.where(step.count > 0, step.count * step.experiment.loss_bound(reverse), 0.0), -1)
-                      for step in self.steps]
+            bounds = [
+                xp.sum(
+                    xp.where(step.count > 0, step.count * step.experiment.loss_bound(reverse), 0.0),
+                    -1,
+                )
+                for step in self.steps
+            ]
             return sum(bounds[1:], bounds[0])
 
         return xp.where(self.flipped ^ reverse, total(True), total(False))
 
     def each(self, function, values):
-        """function(experiment with scalar parameters, value) for all entries, one after the other, in float64."""
+        """function(experiment with scalar parameters, value) for all entries,
+        one after the other, in float64.
+        """
         dtype = values.dtype
-        flat = jax.tree.map(lambda leaf: leaf.reshape((values.size,) + leaf.shape[values.ndim :]), self)
+        flat = jax.tree.map(
+            lambda leaf: leaf.reshape((values.size,) + leaf.shape[values.ndim :]), self
+        )
         with jax.enable_x64(True) if xp.any_jax(flat, values) else nullcontext():
             wide = jax.tree.map(_as_float64, (flat, values.ravel()))
             found = xp.each(lambda entry: function(*entry), wide)
-            return jax.tree.map(lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found)
+            return jax.tree.map(
+                lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
+            )
 
     def directed(self, reverse):
-        return Gridded(self.steps, self.flipped ^ reverse)
+        return replace(self, flipped=self.flipped ^ reverse)
 
     def tables(self):
         return grid.tables_of(self.steps, self.flipped)
@@ -92,7 +115,10 @@ class Gridded(Directed):
     def law(self, eps, tables, size=grid.SIZE):
         """The composed law around one eps, for scalar parameters."""
         atoms = [step.experiment.atoms(False) for step in self.steps]
-        atoms = [(xp.where(self.flipped, -high, low), xp.where(self.flipped, -low, high)) for low, high in atoms]
+        atoms = [
+            (xp.where(self.flipped, -high, low), xp.where(self.flipped, -low, high))
+            for low, high in atoms
+        ]
         return grid.composed(self.steps, tables, atoms, eps, self.flipped, size)
 
     def contact(self, eps, reverse):
@@ -129,6 +155,27 @@ class Gridded(Directed):
         upper = xp.where(above & beyond & (eps >= 0), -xp.inf, padded(lower, upper)[1])
         return lower, upper, xp.where(above | flat, xp.inf, rate)
 
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """By NumPy of rarely heavy steps from their uneven laws;
+        by the general search where that is no good.
+        """
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        own, shape = self.directed(np.full(log_delta.shape, reverse)), log_delta.shape
+        low, high = np.zeros(shape), np.full(shape, np.inf)
+        for at in np.ndindex(shape):
+            entry = xp.row(own, at)
+            steps, rare = chain.chain_of(entry.steps, entry.flipped)
+            if rare and -np.inf < lowest[at] and log_delta[at] < 0:
+                low[at], high[at] = chain.epsilon_bracket(steps, lowest[at], log_delta[at])
+        enough = _HELPLESS * high if self.width is None else self.width
+        wide = (high - low > enough) | (high == np.inf)
+        if wide.any():
+            rest = jax.tree.map(lambda leaf: leaf[wide], self)
+            found = Directed.epsilon_bracket(rest, lowest[wide], log_delta[wide], reverse)
+            low[wide], high[wide] = np.fmax(low[wide], found[0]), np.fmin(high[wide], found[1])
+        return low, high
+
     def _outside(self, eps, reverse):
         """(is eps above all losses?, below all?, is there any loss at all?)"""
         bound, other = self.loss_bound(reverse), self.loss_bound(not reverse)
@@ -138,7 +185,8 @@ class Gridded(Directed):
     def _flat(eps):
         """log max(0, 1 - e^eps): what is left where no loss decides."""
         negative = eps < 0
-        return xp.where(negative, log1mexp(xp.where(negative, eps, -1.0)), xp.where(xp.isnan(eps), xp.nan, -xp.inf))
+        return xp.where(negative, log1mexp(xp.where(negative, eps, -1.0)),
+                        xp.where(xp.isnan(eps), xp.nan, -xp.inf))
 
     def find_slope(self, alpha, reverse):
         _, _, leaks = self._outside(xp.zeros_like(alpha), reverse)
@@ -153,7 +201,9 @@ class Gridded(Directed):
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)
 
     def tail_mu(self):
-        """All steps with the record decide for alpha -> 0, if they do for each step: mu^2 = sum n_i mu_i^2."""
+        """All steps with the record decide for alpha -> 0, if they do for each step:
+        mu^2 = sum n_i mu_i^2.
+        """
         known = [step.experiment.tail_mu() for step in self.steps]
         if any(mu is None for mu in known):
             return None
@@ -169,16 +219,25 @@ class Gridded(Directed):
         return xp.sqrt(sum(map(square, self.steps), xp.zeros(())))
 
     def reversed(self):
-        return Gridded(self.steps, ~np.asarray(self.flipped) if isinstance(self.flipped, np.ndarray) else ~self.flipped)
+        known = isinstance(self.flipped, np.ndarray)
+        return replace(self, flipped=~np.asarray(self.flipped) if known else ~self.flipped)
 
     def compose(self, n):
         n = n[..., None] if isinstance(n, jax.Array) else np.asarray(n)[..., None]
-        return Gridded(tuple(Step(step.experiment, derived(product, step.count, n)) for step in self.steps), self.flipped)
+        steps = tuple(
+            Step(step.experiment, derived(product, step.count, n)) for step in self.steps
+        )
+        return replace(self, steps=steps)
+
+    def as_narrow_as(self, width):
+        return replace(self, width=np.float64(width))
 
 
 def _members_of(step):
     """(..., members) of a step's parameters."""
-    return xp.broadcast_shapes(step.experiment.batch_shape(), *map(xp.shape, jax.tree.leaves(step.count)))
+    return xp.broadcast_shapes(
+        step.experiment.batch_shape(), *map(xp.shape, jax.tree.leaves(step.count))
+    )
 
 
 def _up(count):
@@ -201,11 +260,15 @@ def _evaluated(function, experiment, values):
 
 @_evaluated.defjvp
 def _evaluated_jvp(function, primals, tangents):
-    """By the gradients, which are formed in float64 like the values: what is left is linear in the program's own dtype."""
+    """By the gradients, which are formed in float64 like the values:
+    what is left is linear in the program's own dtype.
+    """
     experiment, values = primals
 
     def one(entry, value):
-        found, back = jax.vjp(lambda steps, v: function(Gridded(steps, entry.flipped), v), entry.steps, value)
+        found, back = jax.vjp(
+            lambda steps, v: function(Gridded(steps, entry.flipped), v), entry.steps, value
+        )
         return found, *xp.each(back, xp.eye(found.size, dtype=found.dtype))
 
     found, by_steps, by_value = experiment.each(one, values)
@@ -219,20 +282,41 @@ def _evaluated_jvp(function, primals, tangents):
 def _bracket_of(entry, eps):
     """(lower, upper) of log delta, -d log delta/d eps.
 
-    NumPy's lattice grows with the question: until the bracket is narrow, or what widens it is not the lattice.
+    NumPy's lattice grows with the question: until the bracket is narrow, or what widens it is not
+    the lattice. Of more than the usual points the rounding of the transforms soon is as wide.
     """
+    steps, rare = None, False
+    if not xp.any_jax(entry, eps):
+        steps, rare = chain.chain_of(entry.steps, entry.flipped)
+    lower, upper = -xp.inf, 0.0
+    if rare:
+        lower, upper, rate = chain.bracket(steps, float(eps))
+        if upper - lower <= (_HELPLESS if entry.width is None else entry.width * rate):
+            return lower, upper, rate
     tables = entry.tables()
     sizes = [grid.SIZE] if xp.any_jax(entry, eps) else [*grid.SIZES]
-    lower, upper = -xp.inf, 0.0
+    if entry.width is not None:
+        sizes += grid.LARGER
     while sizes:
-        law = entry.law(eps, tables, sizes.pop(0))
+        size = sizes.pop(0)
+        try:
+            law = entry.law(eps, tables, size)
+        except MemoryError:
+            if size <= grid.SIZE:
+                raise
+            break
         low, high = grid.bracket(law)
         lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
-        if sizes and upper - lower <= _NARROW:
+        rate = xp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
+        enough = _NARROW if entry.width is None else entry.width * rate
+        if sizes and upper - lower <= enough:
             break
         if sizes and high - low > _HOPELESS:
             sizes = sizes[-1:]
-    return lower, upper, xp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
+    if steps is not None and not rare and upper - lower > _WIDE:
+        low, high, _ = chain.bracket(steps, float(eps))
+        lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
+    return lower, upper, rate
 
 
 def _contact_of(entry, eps):
@@ -250,7 +334,9 @@ def _rest(log_value):
 
 
 def _approximate(entry, tables, kind, goal):
-    """The eps at which the saddle-point approximation of an integral's result meets a goal (log result, log of the rest)."""
+    """The eps at which the saddle-point approximation of an integral's result meets a goal (log
+    result, log of the rest).
+    """
     terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
     log_result, log_rest = goal
     small = log_result < log_rest
@@ -258,10 +344,16 @@ def _approximate(entry, tables, kind, goal):
     def shortfall(eps):
         line = place(terms, eps, kind)
         other = log1mexp(xp.minimum(line.estimate, -1e-300))
-        upper, lower = (xp.where(line.side > 0, *pair) for pair in ((line.estimate, other), (other, line.estimate)))
+        upper, lower = (
+            xp.where(line.side > 0, *pair)
+            for pair in ((line.estimate, other), (other, line.estimate))
+        )
         return xp.where(small, log_result - upper, lower - log_rest), xp.zeros_like(eps)
 
-    low, high = (sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables)) for end in (0, -1))
+    low, high = (
+        sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
+        for end in (0, -1)
+    )
     return newton_in_bracket(shortfall, low, high, iterations=48)
 
 
@@ -286,7 +378,9 @@ def _epsilon_of(entry, log_delta):
 
     eps = _refined(entry, tables, xp.maximum(start, 0.0), shortfall)
     # below the probability of an infinite loss no eps is enough
-    never = sum(xp.sum(step.count * xp.log1p(-table.endless)) for step, table in zip(entry.steps, tables))
+    never = sum(
+        xp.sum(step.count * xp.log1p(-table.endless)) for step, table in zip(entry.steps, tables)
+    )
     return xp.where(log_delta < safe_log(-xp.expm1(never)), xp.inf, eps)
 
 
@@ -299,6 +393,8 @@ def _slope_of(entry, alpha):
     def shortfall(law, eps):
         value, slope = xp.derivative(lambda e: grid.touch(law, e)[0], eps)
         rest = _rest(value)
-        return xp.where(small, log_alpha - value, rest - log_rest), -slope * xp.where(small, 1.0, xp.exp(value - rest))
+        return xp.where(small, log_alpha - value, rest - log_rest), -slope * xp.where(
+            small, 1.0, xp.exp(value - rest)
+        )
 
     return _refined(entry, tables, start, shortfall)

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxpriv.accounting.entrywise import entrywise
-from jaxpriv.accounting.frequencies import LIMIT, follow, summed
-from jaxpriv.accounting.inversion import logs_of
-from jaxpriv.accounting.line import along, log_factor
+from jaxpriv.composition.entrywise import entrywise
+from jaxpriv.composition.frequencies import LIMIT, follow, plain_paths, summed
+from jaxpriv.composition.inversion import logs_of
+from jaxpriv.composition.line import along, log_factor
 
 _PLACED = 12  # lines at most, until one was placed next to the root
 _NEWTON = 12
@@ -29,7 +29,10 @@ class Kept:
             blocks.append((block.y, block.log_size, block.angle, block.ulps))
             return state
 
-        _, sums, self.done = follow(terms, eps, kind, line, tilts, keep, (), stop, limit, patience)
+        paths = plain_paths(tilts, line)
+        _, sums, self.done = follow(
+            terms, eps, kind, line, tilts, paths, keep, (), stop, limit, patience
+        )
         self._blocks = [np.concatenate(column) for column in zip(*blocks)]
         self.reach = sums.reach
 

@@ -1,7 +1,8 @@
-"""Every certified number of a curve from one program, its `delta_bounds`, where every further program takes seconds to compile.
+"""Certified numbers of a curve from its `delta_bounds` alone, each evaluation kept: what is drawn
+in floating point adds to delta, and to nothing else (`jaxpriv.training.drawn`).
 
-All supporting lines of a trade-off function follow from its privacy profile, so a bound of delta at any epsilon is a bound of
-everything else.
+All supporting lines of a trade-off function follow from its privacy profile, so a bound of delta at
+any epsilon is a bound of everything else.
 """
 
 import math
@@ -16,13 +17,15 @@ _GOLDEN = 0.5 * (3 - math.sqrt(5.0))
 
 
 class CertifiedProfile:
-    """Certified numbers of a scalar curve that covers both directions, for the host: a few dozen evaluations, each kept.
+    """Certified numbers of a scalar curve that covers both directions, for the host:
+    a few dozen evaluations, each kept.
 
     Args:
         curve: a scalar `Curve`, symmetric.
         precision: relative, of where searches end, always on the safe side; coarser is faster.
 
-    Raises: ValueError where an argument is outside its range, ArithmeticError where a bound came out as NaN.
+    Raises: ValueError where an argument is outside its range,
+        ArithmeticError where a bound came out as NaN.
 
         >>> import jaxpriv
         >>> profile = CertifiedProfile(jaxpriv.worst_case.gaussian(1.0).symmetric())
@@ -62,7 +65,9 @@ class CertifiedProfile:
         return self._crossing(delta, 0, False), self._crossing(delta, 1, True)
 
     def _crossing(self, delta, side, above):
-        """Where the bound on this `side` falls to delta: the end of the last bracket that is above (or not) the crossing."""
+        """Where the bound on this `side` falls to delta: the end of the last bracket that is above
+        (or not) the crossing.
+        """
 
         def excess(epsilon):
             return max(self.log_delta(epsilon)[side], -1e300) - math.log(delta)
@@ -82,8 +87,14 @@ class CertifiedProfile:
         for count in range(200):
             if high - low <= self._precision * high:
                 break
-            middle = (low * at_high - high * at_low) / (at_high - at_low) if count % 4 != 3 else 0.5 * (low + high)
-            middle = min(max(middle, low + 0.3 * self._precision * high), high - 0.3 * self._precision * high)
+            middle = (
+                (low * at_high - high * at_low) / (at_high - at_low)
+                if count % 4 != 3
+                else 0.5 * (low + high)
+            )
+            middle = min(
+                max(middle, low + 0.3 * self._precision * high), high - 0.3 * self._precision * high
+            )
             at_middle = excess(middle)
             if at_middle > 0:
                 low, at_low = middle, at_middle
@@ -96,10 +107,11 @@ class CertifiedProfile:
         return high if above else low
 
     def tpr(self, fpr):
-        """An upper bound of the power at type I error `fpr` in [0, 1]: the lowest supporting line found there.
+        """An upper bound of the power at type I error `fpr` in [0, 1]:
+        the lowest supporting line found there.
 
-        Power <= delta + e^eps fpr and <= 1 - e^-eps (1 - delta - fpr), the other direction, for every epsilon; each is
-        unimodal in epsilon, since delta is convex in e^epsilon.
+        Power <= delta + e^eps fpr and <= 1 - e^-eps (1 - delta - fpr), the other direction, for
+        every epsilon; each is unimodal in epsilon, since delta is convex in e^epsilon.
         """
         check_number("fpr", fpr, UNIT)
         if fpr >= 1:
@@ -113,16 +125,21 @@ class CertifiedProfile:
         return self._lowest(line, fpr)
 
     def _lowest(self, line, fpr):
-        """The minimum over epsilon by parabolas through the three lowest points, golden sections where they fail (Brent)."""
+        """The minimum over epsilon by parabolas through the three lowest points, golden sections
+        where they fail (Brent).
+        """
         high = 0.25
         while high < _LARGEST and self.delta(high)[1] > 1e-3 * max(fpr, 1e-12):
             high *= 2
-        points = sorted((epsilon, line(epsilon)) for epsilon in {0.0, *(e for e in self._known if e <= high)})
+        points = sorted(
+            (epsilon, line(epsilon)) for epsilon in {0.0, *(e for e in self._known if e <= high)}
+        )
         width = max(math.sqrt(self._precision), 1e-4) * high
         for _ in range(24):
             best = min(range(len(points)), key=lambda i: points[i][1])
             left, right = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
-            # the line is flat here: what lies within sqrt(precision) is as low to about the precision
+            # the line is flat here: what lies within sqrt(precision)
+            # is as low to about the precision
             if right[0] - left[0] <= width:
                 break
             new = _vertex(left, points[best], right)

@@ -1,0 +1,3 @@
+"""Compositions are experiments, too:
+transforms of privacy losses, their inversion, and lattices.
+"""

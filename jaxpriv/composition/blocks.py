@@ -1,0 +1,18 @@
+"""Frequencies y = spacing/2, 3 spacing/2, ..., some blocks at a time."""
+
+from jaxpriv import _array as xp
+
+BLOCK = 16  # frequencies to a table
+_ROWS = 16  # such blocks at a time by NumPy, to which a call costs as much as a thousand numbers
+
+
+def blocks_at_once(value):
+    """How many blocks of frequencies a `line` advances by."""
+    return 1 if xp.any_jax(value) else _ROWS
+
+
+def block_of_frequencies(first, spacing):
+    """(the frequencies of the next blocks from `first` on, and the first one after them)."""
+    count = BLOCK * blocks_at_once(first)
+    y = first + xp.arange(count, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
+    return y, first + count * spacing

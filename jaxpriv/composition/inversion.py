@@ -1,0 +1,174 @@
+"""From the transform of a composed privacy loss back to its privacy profile and error rates,
+with a bound of the error.
+
+With K = sum n_i log M_i the transform of the total loss L,
+
+    delta(eps) = (1/2 pi i) int e^(K(t) - eps t)/(t (t+1)) dt
+                    on a line Re t = c > 0; delta - 1 on -1 < c < 0,
+    power(eps) = Q(L > eps) = (1/2 pi i) int e^(K(t) - eps t)/t dt
+                    on c > 0; power - 1 on c < 0,
+    alpha(eps) = P(L > eps) = (1/2 pi i) int e^(K(t) - eps (t+1))/(t+1) dt
+                    on c > -1; alpha - 1 on c < -1.
+
+Each runs through the saddle of its integrand, where nothing cancels, on the side where the result
+is small. The midpoint rule with step h gives sum_k (-1)^k e^(c k W) delta(eps + k W), W = 2 pi/h,
+exactly: the terms k /= 0 are bounded by Chernoff and by 1, and W is chosen to make them negligible.
+The cost does not depend on the numbers of steps n_i.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv.composition.entrywise import entrywise
+from jaxpriv.composition.frequencies import follow, plain_paths
+from jaxpriv.composition.line import Kind, Term, along, on_axis
+from jaxpriv.composition.slopes import by_each
+from jaxpriv.composition.transforms import UNKNOWN
+from jaxpriv.stats._logspace import log1mexp
+
+
+class Logs(NamedTuple):
+    """log of an integral's result and of one less it; slope: d log result/d eps;
+    followed: to where it is negligible?
+    """
+
+    result: jax.Array
+    rest: jax.Array
+    slope: jax.Array
+    followed: jax.Array
+
+
+@entrywise
+def invert(terms, eps, kind, patience):
+    """The `Logs` of one integral."""
+    line, tilts, height = along(terms, eps, kind)
+    paths, nothing = plain_paths(tilts, line), lambda *_: ()
+    _, sums, done = follow(
+        terms, eps, kind, line, tilts, paths, nothing, (), xp.zeros_like(eps), patience=patience
+    )
+    if not xp.any_jax(eps):
+        logs = logs_of(line, height, sums)
+        if np.all(logs.followed):
+            return logs, done
+    rare, slope = xp.derivative(lambda e: _rare(terms, e, kind), eps)
+    return logs_of(line, height, sums, rare, slope), done
+
+
+def logs_of(line, height, sums, rare=UNKNOWN, rare_slope=0.0):
+    """The `Logs` of what the frequencies add up to,
+    `height` being log of the integrand at y = 0.
+    """
+    result, rest, seldom, followed = _logs(line, height, sums, rare)
+    # of a relative change of what was integrated
+    share = xp.where(line.side > 0, 1.0, -xp.exp(rest - result))
+    slope = xp.where(seldom, rare_slope, -share * sums.slope / sums.value)
+    return Logs(result, rest, slope, followed)
+
+
+def _logs(line, height, sums, rare):
+    """(log result, log of one less it, was `rare` taken?,
+    were the frequencies followed to their end?)
+
+    Where the frequencies that were left out may be more than 1% it is the saddle-point
+    approximation, and next to the pole on the right, where that is no good if hardly a step
+    tells anything, `rare`.
+    """
+    error = xp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
+    good = (sums.value > 0) & (error < 1e-2)
+    seldom = ~good & (line.side > 0) & (rare > 0.5 * UNKNOWN)
+    log_value = height + xp.log(xp.where(good, sums.value, 1.0) * line.spacing / math.pi)
+    value = xp.minimum(xp.where(good, log_value, xp.where(seldom, rare, line.estimate)), 0.0)
+    other = log1mexp(value)
+    return (
+        xp.where(line.side > 0, value, other),
+        xp.where(line.side > 0, other, value),
+        seldom,
+        good,
+    )
+
+
+def _rare(terms, eps, kind):
+    """log of the sum over the steps of what one of them alone gives,
+    as if no two ever told anything.
+    """
+    parts = []
+    kind = Kind(*(value[..., None] if np.ndim(value) else value for value in kind))
+    for term in terms:
+        some = term.count > 0
+        once = xp.log(xp.where(some, term.count, 1.0)) + term.transform.once(eps[..., None], kind)
+        parts.append(xp.where(some, once, UNKNOWN))
+    return xp.logsumexp(xp.concatenate(parts, -1), -1)
+
+
+@xp.custom_jvp
+def log_result(terms, eps, kind):
+    """(log result, log of one less the result) of an integral,
+    differentiable in every parameter, count and eps.
+    """
+    logs = invert(terms, eps, kind)
+    return logs.result, logs.rest
+
+
+@log_result.defjvp
+def _log_result_jvp(primals, tangents):
+    """A parameter moves the integrand by its K at fixed t:
+    d I = (1/2 pi i) int (integrand) dK dt, one more sum each.
+    """
+    terms, eps, kind = primals
+    result, rest, side, by_terms, by_eps, seldom = _gradient(terms, eps, kind)
+    changes = jax.tree.map(_dot, by_terms, tangents[0])
+    change = sum(jax.tree.leaves(changes), by_eps * tangents[1])
+    _, rare = jax.jvp(lambda t, e: _rare(t, e, kind), (terms, eps), (tangents[0], tangents[1]))
+    change = xp.where(seldom, rare, change)
+    # `change` is that of the log of the side that was integrated
+    odds = xp.exp(xp.where(side > 0, result - rest, rest - result))
+    other = -xp.where(xp.isfinite(odds), odds, 0.0) * change
+    return (result, rest), (xp.where(side > 0, change, other), xp.where(side > 0, other, change))
+
+
+def _dot(gradient, tangent):
+    return 0.0 if tangent.dtype == jax.dtypes.float0 else xp.sum(gradient * tangent, -1)
+
+
+@entrywise
+def _gradient(terms, eps, kind, patience):
+    """(log result, log rest, side, d log(integral) by every array of `terms`, by eps, is it the one
+    of `_rare`?)
+    """
+    line, tilts, height = along(terms, eps, kind)
+    c = on_axis(kind, line.side, line.d)[..., None]
+    at_zero = [
+        by_each(lambda transform: transform.tilted(c).value, term.transform) for term in terms
+    ]
+    paths = [tilt.slopes(line.spacing[..., None], zero) for tilt, zero in zip(tilts, at_zero)]
+
+    def visit(state, block):
+        """Add up the integrand times dK, and times K for the counts,
+        less what they are at y = 0.
+        """
+        re, im = (part[..., None] for part in block.integrand)
+
+        def more(total, real, imaginary):
+            return total + xp.sum(re * real - im * imaginary, -1 - re.ndim + 1)
+
+        changes = [more(total, *ratio[2:]) for total, ratio in zip(state[0], block.ratios)]
+        return changes, [more(total, *ratio[:2]) for total, ratio in zip(state[1], block.ratios)]
+
+    start = [xp.zeros_like(zero) for zero in at_zero], [xp.zeros_like(term.count) for term in terms]
+    (changes, counts), sums, done = follow(
+        terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
+    )
+    result, rest, seldom, _ = _logs(line, height, sums, _rare(terms, eps, kind))
+    value = sums.value[..., None]
+    by_terms = []
+    for term, tilt, zero, change, count in zip(terms, tilts, at_zero, changes, counts):
+        slopes = iter(term.count * (zero + change / value))
+        leaves, structure = jax.tree.flatten(term.transform)
+        parts = [next(slopes) if xp.issubdtype(leaf.dtype, xp.inexact) else leaf for leaf in leaves]
+        by_terms.append(Term(jax.tree.unflatten(structure, parts), tilt.value + count / value))
+    by_eps = -sums.slope / sums.value
+    return (result, rest, line.side, tuple(by_terms), by_eps, seldom), done

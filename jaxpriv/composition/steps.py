@@ -1,0 +1,186 @@
+"""Several mechanisms seen together by one adversary: the experiment of the sum of their privacy
+losses.
+"""
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._checks import is_traced
+from jaxpriv._derived import Derived, derived, grown, root_sum_of_squares
+from jaxpriv.composition.composed import Composed
+from jaxpriv.composition.grid import Step
+from jaxpriv.composition.gridded import Gridded
+from jaxpriv.composition.line import Term
+from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
+from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.sampled import Sampled
+from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
+from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
+from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
+from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
+
+
+def together(experiments, axis=None):
+    """The experiment of several seen together: all symmetric, or all of one direction.
+
+    axis: -1 if the parameters of each carry its steps along their last axis.
+    """
+    if len(frozenset().union(*map(_adjacency, experiments))) > 1:
+        raise ValueError(
+            "compose() got steps for one record added or removed and steps for one replaced"
+        )
+    symmetric = [isinstance(e, Symmetric) for e in experiments]
+    if any(symmetric):
+        if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
+            raise ValueError("compose() takes symmetric curves of one mechanism each")
+        both_ways = (NormalShift, LaplaceShift, Replaced, Symmetric)
+        if not all(isinstance(e, both_ways) for e in experiments):
+            raise ValueError(
+                "compose() got symmetric curves among curves of one direction; "
+                "call symmetric() on all of them"
+            )
+        inner = [e.members[0] if s else e for s, e in zip(symmetric, experiments)]
+        return symmetrised(together(inner, axis))
+    added = _added(experiments, axis)
+    if len(added) == 1 and added[0][1] is None:
+        return added[0][0]
+    return _seen([piece for experiment in added for piece in _pieces(*experiment)])
+
+
+def repeated(experiment, n):
+    """The experiment of n equal steps; of one, what it is, for a single step's curve is in closed
+    form.
+    """
+    if isinstance(experiment, Symmetric):
+        return Symmetric(tuple(repeated(member, n) for member in experiment.members))
+    if isinstance(experiment, Reversed):
+        return repeated(experiment.base, n).reversed()
+    known = experiment.compose(n)
+    if known is not None:
+        return known
+    if not isinstance(n, jax.Array) and np.all(np.asarray(n) == 1):
+        return experiment
+    return _seen(_pieces(experiment, None)).compose(n)
+
+
+def _adjacency(experiment):
+    """Which adjacency the sub-sampled steps of an experiment are for: a set."""
+    if isinstance(experiment, Replaced):
+        return {"replace_one"}
+    if isinstance(experiment, (Subsampled, GaussianMixture)):
+        return {"add_remove"}
+    if isinstance(experiment, Composed):
+        return set().union(
+            *({"add_remove"} for t in experiment.terms if isinstance(t.transform, Sampled))
+        )
+    inner: tuple = ()
+    if isinstance(experiment, Reversed):
+        inner = (experiment.base,)
+    elif isinstance(experiment, Symmetric):
+        inner = experiment.members
+    elif isinstance(experiment, Gridded):
+        inner = tuple(step.experiment for step in experiment.steps)
+    return set().union(*map(_adjacency, inner))
+
+
+def _seen(pieces):
+    """The experiment of `Term`s, or of `Step`s if there is any."""
+    if any(isinstance(piece, Step) for piece in pieces):
+        return Gridded(grouped([as_step(piece) for piece in pieces]), np.zeros((), bool))
+    terms = grouped(pieces)
+    if all(isinstance(term.transform, GaussianTransform) for term in terms):
+        each = [derived(grown, term.transform.mu, term.count) for term in terms]
+        members = [one for group in each for one in apart(group)]
+        return NormalShift(derived(root_sum_of_squares, *members))
+    return Composed(terms)
+
+
+def directions(experiment):
+    """The terms of every direction that an experiment stands for:
+    its own, or both of each member of a symmetric one.
+    """
+    if isinstance(experiment, Symmetric):
+        both = [one for member in experiment.members for one in (member, member.reversed())]
+        return [terms for one in both for terms in directions(one)]
+    pieces = _pieces(experiment, None)
+    unknown = (SubsampledChiSquareTransform, GaussianMixtureTransform)
+    if any(isinstance(piece, Step) or isinstance(piece.transform, unknown) for piece in pieces):
+        known = "Gaussian noise, sub-sampled or not, and its compositions"
+        raise ValueError(
+            f"privacy-loss transforms are known of {known}; got {type(experiment).__name__}"
+        )
+    return [grouped(pieces)]
+
+
+def _added(experiments, axis):
+    """[(experiment, axis of its steps)], relaxed Gaussian releases as one:
+    their noncentralities add up.
+    """
+    relaxed = [e for e in experiments if isinstance(e, ChiSquareShift)]
+    others = [(e, axis) for e in experiments if not isinstance(e, ChiSquareShift)]
+    if not relaxed:
+        return others
+    dims = {np.asarray(e.df).tobytes() if not is_traced(e.df) else id(e.df) for e in relaxed}
+    if len(dims) > 1 or (axis == -1 and any(np.ndim(e.df) for e in relaxed)):
+        raise ValueError(
+            "compose() got relaxed Gaussian releases of different dim; "
+            "the adversary who adds them up needs one dim"
+        )
+    signals = [xp.sum(e.nc, -1) if axis == -1 else e.nc for e in relaxed]
+    return [*others, (ChiSquareShift(relaxed[0].df, sum(signals[1:], signals[0])), None)]
+
+
+def _pieces(experiment, axis):
+    """The steps of an experiment, with members along the last axis:
+    `Term`s where a transform is known, else `Step`s.
+    """
+    if isinstance(experiment, Composed):
+        return list(experiment.terms)
+    if isinstance(experiment, Gridded):
+        return [
+            Step(step.experiment.reversed(), step.count) if experiment.flipped else step
+            for step in experiment.steps
+        ]
+    forward = experiment.base if isinstance(experiment, Reversed) else experiment
+    if isinstance(forward, NormalShift):
+        mu, count = members_of(axis, forward.mu)
+        return [Term(GaussianTransform(mu), count)]
+    if isinstance(forward, Subsampled) and isinstance(forward.base, NormalShift):
+        mu, rate, count = members_of(axis, forward.base.mu, forward.rate)
+        if not isinstance(rate, (Derived, jax.Array)) and np.all(rate >= 1):
+            return [Term(GaussianTransform(mu), count)]
+        return [
+            Term(
+                SubsampledGaussianTransform(
+                    mu, rate, np.full(count.shape, isinstance(experiment, Reversed))
+                ),
+                count,
+            )
+        ]
+    if isinstance(forward, Subsampled) and isinstance(forward.base, ChiSquareShift):
+        df, nc, rate, count = members_of(axis, forward.base.df, forward.base.nc, forward.rate)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return [Term(SubsampledChiSquareTransform(df, nc, rate, reverse), count)]
+    if isinstance(forward, GaussianMixture):
+        parts, count = members_of(axis, forward.parts)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return [Term(GaussianMixtureTransform(parts, reverse), count)]
+    if axis == -1:
+        return [Step(experiment, once(experiment.batch_shape(), experiment))]
+    experiment = behind(experiment)
+    return [Step(experiment, once((1,), experiment))]
+
+
+def normal_vectors(shift, narrower):
+    """The experiment of N(0, I) against N(shift, diag(1 - narrower)):
+    `Float[Array, "... d"]`, narrower in [0, 1).
+    """
+    shift, narrower = xp.broadcast_arrays(shift, narrower)
+    transform = NormalTransform(shift, narrower, np.zeros(shift.shape, bool))
+    return Composed((Term(transform, xp.ones(shift.shape[-1:])),))

@@ -1,0 +1,387 @@
+"""The trade-off curve: what every adversary of this library looks like to its user."""
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._checks import (
+    NONNEGATIVE,
+    POSITIVE,
+    RATE,
+    UNIT,
+    as_parameter,
+    check_domain,
+    check_number,
+    is_traced,
+)
+from jaxpriv._pytree import pytree
+from jaxpriv.composition.steps import repeated
+from jaxpriv.tradeoff import certified, evaluate
+from jaxpriv.tradeoff.experiment import Experiment
+from jaxpriv.tradeoff.hull import Hull, Replaced, Symmetric, symmetrised
+
+
+@pytree
+class Curve:
+    """A trade-off function f: the smallest type II error beta = f(alpha)
+    of an adversary at type I error alpha.
+
+    Built by the catalogue (`jaxpriv.worst_case`, `jaxpriv.relaxed`, ...) from a dominating pair:
+    null = the record is absent, alternative = it is present. A pytree: parameters may be arrays of
+    any broadcastable shape (one curve with array leaves is a batch of curves), and every method
+    works under `jit`, `vmap`, `grad`.
+
+    The methods describe this one direction. A mechanism must hold against both: `symmetric()` is
+    the curve to quote for it (for Gaussian and Laplace noise against the full adversary the two
+    directions coincide).
+
+    Shared by all methods: arguments are `Float[Array, "..."]` and broadcast against the parameters;
+    NaN in, NaN out; a concrete argument outside its range raises ValueError, a traced one gives
+    NaN. Floating-point estimates, correct to rounding; the guarantees are `epsilon_bounds`,
+    `delta_bounds`, and the upper bound that `gdp_mu` returns.
+
+    Of Python numbers and NumPy arrays NumPy computes in float64, without compiling, and float64
+    comes back; a JAX array or tracer among parameters or arguments makes it a JAX program,
+    of the promoted dtype.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.relaxed.gaussian(1.0)
+        >>> print(f"{curve(0.05):.4f} {curve.power(0.05):.4f}")
+        0.8299 0.1701
+    """
+
+    experiment: Experiment
+
+    def __call__(self, alpha):
+        """Type II error beta = f(alpha) of the best test at type I error alpha in [0, 1];
+        decreasing and convex.
+
+        Source: Kaissis et al. 2023 (NeurIPS 36), Definition 2; Kaissis et al. 2022
+        (arXiv:2210.13028), Theorem 1 (as ROC curve 1 - f).
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0)(0.05):.4f}")
+            0.7405
+        """
+        return evaluate.beta(self.experiment, alpha)
+
+    def power(self, alpha):
+        """Power 1 - f(alpha) (TPR at FPR alpha in [0, 1]), computed on its own,
+        so that it is exact where it is tiny.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).power(1e-3):.4f}")
+            0.0183
+        """
+        return evaluate.power(self.experiment, alpha)
+
+    def inverse(self, beta):
+        """The type I error at which the type II error is beta in [0, 1]:
+        the curve of the exchanged hypotheses at beta.
+
+            >>> import jaxpriv
+            >>> curve = jaxpriv.relaxed.gaussian(1.0)
+            >>> print(f"{curve.inverse(curve(0.05)):.4f}")
+            0.0500
+        """
+        return evaluate.inverse(self.experiment, beta)
+
+    def slope(self, alpha):
+        """The eps in [-inf, inf] for which a line of slope -e^eps supports f at alpha in [0, 1].
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).slope(0.5):.4f}")
+            -0.5000
+        """
+        return evaluate.slope(self.experiment, alpha)
+
+    def log_delta(self, epsilon):
+        """log of `delta(epsilon)`, exact far below the smallest float; -inf where delta is 0.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).log_delta(50.0):.2f}")
+            -1233.87
+        """
+        return evaluate.log_delta(self.experiment, epsilon)
+
+    def delta(self, epsilon):
+        """Privacy profile: the smallest delta for which f supports (epsilon, delta),
+        at any real epsilon.
+
+        delta = sup_alpha (1 - f(alpha) - e^epsilon alpha), the conjugate of f, from the threshold
+        with likelihood ratio e^epsilon and without cancellation. Source: Dong, Roth, Su 2022,
+        Proposition 2.13; Kaissis et al. 2022 (arXiv:2210.13028), Section 4.5.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).delta(1.0):.4f}")
+            0.1269
+        """
+        return xp.exp(evaluate.log_delta(self.experiment, epsilon))
+
+    def epsilon(self, delta):
+        """The smallest epsilon >= 0 with delta(epsilon) <= delta, delta in [0, 1];
+        inf at delta = 0 for unbounded losses.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.relaxed.gaussian(0.5).epsilon(1e-4):.4f}")
+            1.0279
+        """
+        return evaluate.epsilon(self.experiment, delta)
+
+    def advantage(self):
+        """max_alpha (power - alpha) in [0, 1]: the membership advantage,
+        the total variation distance, delta(0).
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).advantage():.4f}")
+            0.3829
+        """
+        return evaluate.advantage(self.experiment)
+
+    def auc(self):
+        """Area under the ROC curve power(alpha), in [1/2, 1].
+
+        Closed form for the Gaussian pair; elsewhere Gauss-Legendre on panels graded to both ends
+        and cut at the curve's kinks, to about 1e-12 (1e-8 where a straight piece ends at a level
+        that is not known in closed form).
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).auc():.4f}")
+            0.7602
+        """
+        return evaluate.auc(self.experiment)
+
+    def gdp_mu(self):
+        """The smallest mu >= 0 whose Gaussian curve G_mu lies below f and its
+        inverse, rounded upwards.
+
+        Guarantee: an upper bound (mu-GDP holds). Exact for every curve from Gaussian noise: there
+        it is the limit alpha -> 0, where the relaxed adversary catches up with the full one. For
+        losses that are bounded (Laplace) a certified search, tight to about 1e-9; for compositions
+        with such steps the root of the sum of the squares of all steps' mu, which is not the
+        smallest. Source: Dong, Roth, Su 2022, Definition 2.6, Corollary 3.3.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.relaxed.gaussian(0.5, dim=30).gdp_mu():.4f}")
+            0.5000
+        """
+        experiment = self.experiment
+        if isinstance(experiment, Hull):
+            # G_mu is symmetric and convex: it lies below the envelope if it lies below every member
+            return xp.max(
+                xp.stack(xp.broadcast_arrays(*(Curve(m).gdp_mu() for m in experiment.members))), 0
+            )
+        dtype = xp.result_type(*jax.tree.leaves(experiment))
+        known = (
+            xp.evaluate(experiment.aligned(experiment.batch_shape(), dtype).gaussian_mu) is not None
+        )
+        return (evaluate.known_mu if known else evaluate.searched_mu)(experiment)
+
+    def reversed(self):
+        """The curve f^-1 of the exchanged hypotheses.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.relaxed.laplace(1.0).reversed().epsilon(0.0):.4f}")
+            1.0000
+        """
+        return Curve(self.experiment.reversed())
+
+    def symmetric(self):
+        """The convexified symmetrisation min(f, f^-1)**: what holds whichever hypothesis the
+        adversary calls the null.
+
+        Its profile is the larger of the two directions' profiles, its curve straight (slope -1)
+        around the diagonal.
+        Source: Dong, Roth, Su 2022, Appendix E; Kaissis et al. 2023 (NeurIPS 36), Definition 3.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.relaxed.laplace(1.0).symmetric().epsilon(0.0):.4f}")
+            1.0000
+        """
+        found = symmetrised(self.experiment)
+        return self if found is self.experiment else Curve(found)
+
+    def subsample(self, rate, adjacency="add_remove"):
+        """The curve when the record takes part with probability `rate` in (0, 1].
+
+        adjacency: "add_remove": this curve is that of one record added; the result, f_p = p
+        f + (1-p)(1 - alpha), is that of one removed under Poisson sampling, and
+        `reversed()`/`symmetric()` of it; for a symmetric curve the symmetrisation of both.
+        "replace_one": this curve is that of one record in the place of another (twice the
+        sensitivity of one added); the result min(f_p, f_p^-1)** holds whichever of both is worse,
+        and composes as the one pair that it is, for samples of fixed size without replacement and,
+        as a bound that is not attained, for Poisson sampling.
+        Source: Kaissis et al. 2023 (NeurIPS 36), Lemma 9; Dong, Roth, Su 2022, Theorem 4.2; Balle,
+        Barthe, Gaboardi 2018, Theorems 2, 9.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(1.0).subsample(0.1).advantage():.4f}")
+            0.0383
+        """
+        if adjacency not in ("add_remove", "replace_one"):
+            raise ValueError(f"adjacency = {adjacency!r}; accepted: 'add_remove', 'replace_one'")
+        sampled = self.experiment.subsampled(as_parameter("rate", rate, RATE))
+        if adjacency == "add_remove":
+            return Curve(sampled)
+        return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
+
+    def compose(self, n):
+        """The curve of n >= 0 equal mechanisms seen together; n may be any real number (bounds:
+        of whole ones next to it).
+
+        Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's
+        noncentrality n times its own. Sub-sampled Gaussian noise by its privacy-loss transform, at
+        a cost that does not depend on n; all other curves on a lattice of losses: see
+        `jaxpriv.compose`. Source: Dong, Roth, Su 2022, Corollary 3.3; Kaissis et al. 2022
+        (arXiv:2210.13028), Theorem 2.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")
+            1.0000
+        """
+        return Curve(repeated(self.experiment, as_parameter("n", n, NONNEGATIVE)))
+
+    def delta_bounds(self, epsilon, width=None):
+        """(lower, upper) with the exact delta(epsilon) of these parameters in between.
+
+        Numbers at hand are bounded by NumPy in float64 on the host, whatever JAX's device and mode.
+        Inside `jit` the bound is part of the program, in float64, rounded outward in JAX's dtype:
+        certified on CPU, not tested on GPU, not covered on TPU, whose float64 has
+        the range of float32.
+
+        width: how narrow the bracket should be as one of epsilon (log delta's over its slope), > 0;
+        unless it is given a lattice grows until log delta is known to 1e-6. Where it stays wider
+        there is a `jaxpriv.WideBracket` warning.
+
+        Guarantee: both sides, of the parameters exactly as they were given; docs/certified.md lists
+        every source of error with its bound. Where the curve is in closed form rounding is the only
+        one. For a composition of sub-sampled Gaussian steps the bracket adds aliasing, truncated
+        frequencies, the quadrature of each transform, and the rounding of the sums
+        (`jaxpriv.composition.inversion`); for one of other mechanisms discretisation, truncation of
+        tails, aliasing, and the rounding of the Fourier transforms (`jaxpriv.composition.grid`).
+        Where the former is wide (few steps at a small rate) it is narrowed by the latter, but not
+        inside `jit`. Fractional numbers of steps are bracketed by the whole ones next to them, for
+        between two there is no mechanism; Gaussian noise without sub-sampling is one
+        at any real number.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).delta_bounds(1.0)
+            >>> bool(low < high), bool(high - low < 1e-12)
+            (True, True)
+        """
+        check_domain("epsilon", epsilon, evaluate.REAL)
+        epsilon = certified.as_number(epsilon)
+        found = certified.bounds_of_delta(self._as_narrow_as(width, epsilon), epsilon)
+        if width is not None:
+            low, high = certified.as_number(found)
+            slope = evaluate.steepness(self.experiment, epsilon)
+            with np.errstate(all="ignore"):
+                certified.warn_if_wide((np.log(high) - np.log(low)) / slope, width)
+        return found
+
+    def log_delta_bounds(self, epsilon):
+        """(lower, upper) of log delta(epsilon): `delta_bounds` where delta is no number
+        any more, as e^-5000.
+
+        The upper end is -inf where delta is known to be 0, beyond the largest loss.
+        Guarantee: as `delta_bounds`.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).log_delta_bounds(100.0)
+            >>> print(f"{low:.3f} {high:.3f}")
+            -4960.255 -4960.255
+        """
+        check_domain("epsilon", epsilon, evaluate.REAL)
+        return certified.bounds_of_log_delta(self.experiment, certified.as_number(epsilon))
+
+    def epsilon_bounds(self, delta, width=None):
+        """(lower, upper) with the exact epsilon(delta) of these parameters in between,
+        as `delta_bounds`.
+
+        width: how narrow the bracket should be, > 0, for concrete numbers; unless it is given a
+        lattice grows until log delta is known to 1e-6. Where it stays wider there is a
+        `jaxpriv.WideBracket` warning.
+
+        Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is
+        the lower. Width about 1e-12 where no lattice is needed.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).epsilon_bounds(1e-5)
+            >>> bool(low < high), bool(high - low < 1e-10)
+            (True, True)
+        """
+        check_domain("delta", delta, UNIT)
+        delta = certified.as_number(delta)
+        found = certified.bounds_of_epsilon(self._as_narrow_as(width, delta), delta)
+        if width is not None:
+            certified.warn_if_wide(found[1] - found[0], width)
+        return found
+
+    def _as_narrow_as(self, width, value):
+        """The experiment, whose lattices grow until epsilon's bracket has this width."""
+        if width is None:
+            return self.experiment
+        check_number("width", width, POSITIVE)
+        if is_traced((self.experiment, value)):
+            raise ValueError(
+                "width is heeded of concrete numbers; inside jit a lattice has one size"
+            )
+        # a search steps out on both sides, by up to twice what a bracket of delta reaches
+        return self.experiment.as_narrow_as(width / 4)
+
+    def beta_bounds(self, alpha):
+        """(lower, upper) with the exact type II error f(alpha) in between,
+        in float64 whatever the mode; alpha in [0, 1].
+
+        Guarantee: both sides; from `delta_bounds` at three eps and the concavity of
+        1 - delta - e^eps alpha in e^eps, so that the width is that of delta's bracket plus about
+        1e-9. 1 - lower bounds the power (TPR at FPR alpha) of every test.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).beta_bounds(0.05)
+            >>> print(f"{low:.6f} {high:.6f}")
+            0.740489 0.740489
+        """
+        check_domain("alpha", alpha, UNIT)
+        return certified.bounds_of_beta(self.experiment, certified.as_number(alpha))
+
+    def advantage_bounds(self):
+        """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).advantage_bounds()
+            >>> bool(low < high), bool(high - low < 1e-12)
+            (True, True)
+        """
+        return self.delta_bounds(0.0)
+
+    def gdp_mu_bounds(self):
+        """(lower, upper) with the smallest mu of mu-GDP in between, in float64 whatever the mode.
+
+        Guarantee: both sides. upper is `gdp_mu()`; lower is the largest mu that the lower bounds of
+        the profile at a few eps ask for, or `gdp_mu()` less rounding where that is
+        exact (Gaussian noise).
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.laplace(1.0).gdp_mu_bounds()
+            >>> print(f"{low:.4f} {high:.4f}")
+            1.0301 1.0301
+        """
+        return certified.certified(_bounds_of_mu, self.experiment, nothing=lambda: 0.0)
+
+
+def _bounds_of_mu(experiment):
+    """(lower, upper) of the smallest mu of an experiment in float64."""
+    curve = Curve(experiment.aligned(experiment.batch_shape(), xp.float64))
+    upper = curve.gdp_mu()
+    exact = curve.experiment.tail_mu() is not None
+    lower = (
+        upper * (1 - 256 * xp.finfo(xp.float64).eps)
+        if exact
+        else evaluate.least_mu(curve.experiment)
+    )
+    known = curve.experiment.least_gaussian_mu()
+    lower = (
+        lower if known is None else xp.maximum(lower, known * (1 - 12 * xp.finfo(xp.float64).eps))
+    )
+    return xp.minimum(lower, upper), upper

@@ -1,0 +1,336 @@
+"""The worst of several experiments: the lower convex envelope of their trade-off functions."""
+
+import operator
+
+import jax
+
+from jaxpriv import _array as xp
+from jaxpriv._pytree import pytree
+from jaxpriv.tradeoff.envelope import Envelope, finite_slope
+
+
+@pytree
+class Hull(Envelope):
+    """The lower convex envelope of several experiments in both directions:
+    whoever attacks, and whichever way.
+
+    Its profile is the largest of theirs. Where one of them supports the envelope, its own curve is
+    the envelope; two such stretches are joined by a straight piece, the one of slope -1 between the
+    two directions' points at eps = 0 always.
+    """
+
+    members: tuple
+
+    def batch_shape(self):
+        return xp.broadcast_shapes(*(member.batch_shape() for member in self.members))
+
+    def aligned(self, shape, dtype):
+        return type(self)(tuple(member.aligned(shape, dtype) for member in self.members))
+
+    def defined(self):
+        return xp.all(
+            xp.stack(xp.broadcast_arrays(*(member.defined() for member in self.members))), 0
+        )
+
+    def _contacts(self, eps):
+        """Both directions of every member: log deltas (directions, ...)
+        and their points, stacked alike.
+        """
+        parts = [contact for member in self.members for contact in member.contacts(eps)]
+        return jax.tree.map(lambda *leaves: xp.stack(leaves), *parts)
+
+    def log_delta(self, eps, reverse):
+        del reverse
+        return _first_largest(
+            [value for member in self.members for value in member.log_deltas(eps)]
+        )
+
+    def epsilon(self, log_delta, reverse):
+        del reverse
+        return _first_largest(
+            [value for member in self.members for value in member.epsilons(log_delta)]
+        )
+
+    def touch(self, eps, reverse):
+        """The supporting direction's point; where several tie, as they do at eps = 0,
+        the one with the smallest alpha.
+        """
+        del reverse
+        return _first_support(*self._contacts(eps))
+
+    def find_slope(self, alpha, reverse):
+        """0 on the middle piece, else the slope of a direction that supports the envelope at alpha,
+        else by bisection.
+
+        The loop's first round looks at the candidates; it goes on only if some alpha lies on
+        another straight piece.
+        """
+        del reverse
+        first, look, unfinished = self._search(alpha)
+        if xp.any_jax(first):
+            return xp.while_loop(unfinished, look, first)[4]
+        *_, low, high, result, found = look(first)
+        if found.all():
+            return result
+        # NumPy goes on with those that are left, and without the candidates
+        rest = ~found
+        own = jax.tree.map(lambda leaf: leaf[rest], self)
+        _, look, unfinished = own._search(alpha[rest])
+        middle = 0.5 * (low[rest] + high[rest])
+        state = 1, middle[None], low[rest], high[rest], middle, found[rest]
+        result[rest] = xp.while_loop(unfinished, look, state)[4]
+        return result
+
+    def _tried(self, eps):
+        """log deltas (directions, slopes, ...) of all slopes (slopes, ...), and log alpha
+        (directions, ...) at the first.
+
+        One program evaluates all alike; NumPy only what is asked for.
+        """
+        if xp.any_jax(eps, self):
+            log_deltas, points = self.aligned(eps.shape, eps.dtype)._contacts(eps)
+            return log_deltas, points.log_alpha[:, 0]
+        at_first, points = self._contacts(eps[0])
+        if len(eps) == 1:
+            return at_first[:, None], points.log_alpha
+        wide = self.aligned(eps[1:].shape, eps.dtype)
+        others = xp.stack(
+            [value for member in wide.members for value in member.log_deltas(eps[1:])]
+        )
+        return xp.concatenate([at_first[:, None], others], 1), points.log_alpha
+
+    def _search(self, alpha):
+        """The loop: its start (step, slopes to try, ends of the bracket, result, is it found?),
+        its step, does it go on?
+        """
+        own = [finite_slope(slope) for member in self.members for slope in member.slopes(alpha)]
+        candidates = xp.stack([xp.zeros_like(alpha), *own])
+        low, high = xp.min(candidates[1:], 0), xp.max(candidates[1:], 0)
+
+        def choose(log_deltas, log_alpha):
+            supports = _support(log_deltas)
+            start, stop = _span(log_alpha, supports[:, 0])
+            found = (alpha >= start) & (alpha <= stop)
+            result = xp.zeros_like(alpha)
+            for index, eps in enumerate(own):
+                take = supports[index, index + 1] & ~found
+                result, found = xp.where(take, eps, result), found | take
+            return result, found | xp.isnan(alpha)
+
+        def look(state):
+            step, eps, low, high, result, found = state
+            log_deltas, log_alpha = self._tried(eps)
+            first = xp.asarray(step == 0)
+            chosen, settled = (
+                choose(log_deltas, log_alpha) if eps.shape == candidates.shape else (result, found)
+            )
+            beyond = _span(log_alpha, _support(log_deltas)[:, 0])[0] > alpha
+            low = xp.where(~first & beyond, eps[0], low)
+            high = xp.where(~first & ~beyond, eps[0], high)
+            found = xp.where(first, settled, found)
+            middle = 0.5 * (low + high)
+            result = xp.where(first, chosen, xp.where(found, result, middle))
+            return step + 1, xp.broadcast_to(middle, eps.shape), low, high, result, found
+
+        def unfinished(state):
+            step, *_, found = state
+            return (step == 0) | ((step < 50) & ~xp.all(found))
+
+        return (
+            (0, candidates, low, high, xp.zeros_like(alpha), xp.zeros(alpha.shape, bool)),
+            look,
+            unfinished,
+        )
+
+    def kinks(self, reverse):
+        del reverse
+        own = tuple(
+            kink for member in self.members for r in (False, True) for kink in member.kinks(r)
+        )
+        log_deltas, points = self._contacts(
+            xp.zeros(self.batch_shape(), xp.result_type(*jax.tree.leaves(self)))
+        )
+        return own + _span(points.log_alpha, _support(log_deltas))
+
+    def loss_bound(self, reverse):
+        del reverse
+        return _largest([member.loss_bound(r) for member in self.members for r in (False, True)])
+
+    def whole(self, up):
+        members = tuple(member.whole(up) for member in self.members)
+        return self if all(map(operator.is_, members, self.members)) else type(self)(members)
+
+    def as_narrow_as(self, width):
+        return type(self)(tuple(member.as_narrow_as(width) for member in self.members))
+
+    def last_loss(self):
+        known = [member.last_loss() for member in self.members]
+        if any(one is None for one in known):
+            return None
+        return tuple(_largest(column) for column in zip(*known))
+
+    def contact(self, eps, reverse):
+        """Both from one evaluation of all directions."""
+        del reverse
+        log_deltas, points = self._contacts(eps)
+        return xp.max(log_deltas, 0), _first_support(log_deltas, points)
+
+    def bracket(self, low, high, reverse):
+        """The largest lower and upper bounds;
+        the rate is that of the direction with the largest profile.
+        """
+        del reverse
+        return _largest_bracket(
+            [one for member in self.members for one in member.brackets(low, high)]
+        )
+
+    def brackets_near(self, center, ends, reverse):
+        if xp.any_jax(self, center):
+            return super().brackets_near(center, ends, reverse)
+        found = [one for member in self.members for one in member.both_brackets_near(center, ends)]
+        return _largest_bracket(found)
+
+    def both_brackets_near(self, center, ends):
+        own = self.brackets_near(center, ends, False)
+        return own, own
+
+    def brackets(self, low, high):
+        own = self.bracket(low, high, False)
+        return own, own
+
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """The largest of the directions' own;
+        in a program one search for all of them, which is smaller.
+        """
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        found = [
+            own for member in self.members for own in member.epsilon_brackets(lowest, log_delta)
+        ]
+        lower, upper = zip(*found)
+        return _largest(lower), _largest(upper)
+
+    def epsilon_brackets(self, lowest, log_delta):
+        own = self.epsilon_bracket(lowest, log_delta, False)
+        return own, own
+
+    def otherwise(self):
+        others = [member.otherwise() for member in self.members]
+        if all(other is None for other in others):
+            return None
+        return type(self)(
+            tuple(member if other is None else other for member, other in zip(self.members, others))
+        )
+
+    def tail_mu(self):
+        known = [member.tail_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
+
+    def least_gaussian_mu(self):
+        known = [member.least_gaussian_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
+
+    def beta_bracket(self, alpha):
+        """That of its only member, where exchanging its hypotheses changes nothing."""
+        first = self.members[0]
+        if len(self.members) == 1 and first.reversed() is first:
+            return first.beta_bracket(alpha)
+        return None
+
+    def gaussian_mu(self):
+        known = [member.gaussian_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
+
+    def reversed(self):
+        return self
+
+
+@pytree
+class Symmetric(Hull):
+    """A hull of which one direction of one member is what happens in every step,
+    though it is not known which.
+    """
+
+    def subsampled(self, rate):
+        return Symmetric(tuple(m.subsampled(rate) for member in self.members
+                               for m in (member, member.reversed())))
+
+
+def symmetrised(experiment):
+    """What holds whichever hypothesis the adversary calls the null."""
+    return experiment if isinstance(experiment, Hull) else Symmetric((experiment,))
+
+
+@pytree
+class Replaced(Hull):
+    """A hull that is itself the bound of each step, whichever neighbour is worse there:
+    it composes as one pair.
+    """
+
+    def atoms(self, reverse):
+        """The straight piece of slope -1 is an outcome of loss 0."""
+        del reverse
+        zero = xp.zeros(self.batch_shape(), xp.result_type(*jax.tree.leaves(self)))
+        return zero, zero
+
+    def subsampled(self, rate):
+        raise ValueError(
+            "subsample() of a curve for replaced records: sub-sample the curve "
+            "of the full mechanism once"
+        )
+
+
+def _largest_bracket(found):
+    lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
+    return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)
+
+
+def _largest(values):
+    result = values[0]
+    for value in values[1:]:
+        result = xp.maximum(result, value)
+    return result
+
+
+def _first_largest(values):
+    """The largest, or the first that is as large to rounding: where directions tie, as they do at
+    rate 1, with its derivative.
+    """
+    result = values[0]
+    for value in values[1:]:
+        size = xp.where(xp.isfinite(result), xp.abs(result), 0.0)
+        more = value > result + 64 * xp.finfo(result.dtype).eps * xp.stop_gradient(size)
+        result = xp.where(more | xp.isnan(value), value, result)
+    return result
+
+
+def _support(log_deltas):
+    """Which directions (first axis) have the largest profile, up to rounding."""
+    worst = xp.max(log_deltas, 0)
+    slack = 16 * xp.finfo(worst.dtype).eps * (1 + xp.abs(worst))
+    return (log_deltas == worst) | (log_deltas >= worst - xp.where(xp.isfinite(slack), slack, 0.0))
+
+
+def _first_support(log_deltas, points):
+    """Of the supporting points that with the smallest alpha."""
+    return _at_least(xp.where(_support(log_deltas), points.log_alpha, xp.inf), points)
+
+
+def _at_least(keys, tree):
+    """The rows of a pytree at the first smallest of a few keys.
+    (argmin does not compile in float64 inside float32.)
+    """
+    least, chosen = keys[0], jax.tree.map(lambda leaf: leaf[0], tree)
+    for row in range(1, keys.shape[0]):
+        less = keys[row] < least
+        least = xp.where(less, keys[row], least)
+        chosen = jax.tree.map(
+            lambda leaf, old, row=row, less=less: xp.where(less, leaf[row], old), tree, chosen
+        )
+    return chosen
+
+
+def _span(log_alpha, supports):
+    """Smallest and largest alpha among the supporting points: the ends of a straight piece."""
+    low = xp.min(xp.where(supports, log_alpha, xp.inf), 0)
+    return xp.exp(low), xp.exp(xp.max(xp.where(supports, log_alpha, -xp.inf), 0))
