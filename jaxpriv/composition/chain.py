@@ -1,10 +1,13 @@
 """Certified brackets of few steps from their laws at unevenly spaced losses, by NumPy."""
 
+import functools
+
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition.uneven import LEAST, ULP, Law, Sides, aimed, one_step, together
+from jaxpriv.composition.uneven import LEAST, ULP, Law, Sides, aimed, one_step, tails, together
+from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.stepping import stepped_out
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
@@ -23,15 +26,25 @@ class Chain:
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
 
+    @functools.cached_property
+    def tails(self):
+        """Of each step, with the last one first."""
+        return [None if step.finite else tails(step, self.reverse) for step, _ in self.steps]
+
+    @functools.cached_property
+    def profile(self):
+        """The last step's profile between its `Tails`."""
+        return ProfileTable(self.tails[0])
+
     @np.errstate(all="ignore")
     def composed(self, aim, size, floor):
         """The `Sides` of all steps but the last; by squaring."""
         nothing = Law(np.zeros(1), np.ones(1), 0.0)
         total = Sides(nothing, nothing, True)
-        for experiment, count in self.steps:
+        for (experiment, count), known in zip(self.steps, self.tails):
             if not count:
                 continue
-            power = one_step(experiment, self.reverse, aim, size, floor)
+            power = one_step(experiment, self.reverse, known, aim, size, floor)
             while True:
                 if count % 2:
                     empty = total.upper is nothing
@@ -43,11 +56,28 @@ class Chain:
         return total
 
     @np.errstate(all="ignore")
+    def near(self, sides, eps):
+        """(lower, upper) of log delta at eps (any shape) and -d log delta/d eps, not certified: by
+        the profile's table.
+        """
+        if self.last.finite:
+            return *self.bracket(sides, eps), self._summed(sides.upper, eps, 1)[1]
+        lower, upper = (_mean(law, *self.profile(eps[..., None] - law.loss))
+                        for law in (sides.lower, sides.upper))
+        return lower[0], *upper
+
+    @np.errstate(all="ignore")
     def bracket(self, sides, eps):
-        """(lower, upper) of log delta at eps (any shape), and -d log delta/d eps."""
-        upper, rate = self._summed(sides.upper, eps, 1)
-        lower, _ = self._summed(sides.lower, eps, -1)
-        return lower, upper, rate
+        """(lower, upper) of log delta at eps (any shape)."""
+        return self._summed(sides.lower, eps, -1)[0], self._summed(sides.upper, eps, 1)[0]
+
+    @np.errstate(all="ignore")
+    def ends(self, sides, eps):
+        """Of two eps the lower bound at the first and the upper one at the second, as brackets."""
+        lower, rate_below = self._summed(sides.lower, eps[0], -1)
+        upper, rate_above = self._summed(sides.upper, eps[1], 1)
+        found = np.stack([lower, upper])
+        return found, found, np.stack([rate_below, rate_above])
 
     def _summed(self, law, eps, sign):
         rest = eps[..., None] - law.loss
@@ -55,11 +85,46 @@ class Chain:
         last = jax.tree.map(lambda leaf: np.asarray(leaf)[(None,) * rest.ndim], self.last)
         last = last.aligned(rest.shape, np.float64)
         lower, upper, rate = last.bracket(rest - doubt, rest + doubt, self.reverse)
-        parts = law.mass * np.exp(upper if sign > 0 else lower)
-        total = np.sum(parts, -1)
-        rate = np.sum(parts * np.where(parts > 0, rate, 0.0), -1) / total
-        value = (total + law.endless) * (1 + sign * 1e-12) + (LEAST if sign > 0 else 0.0)
+        value, rate = _mean(law, upper if sign > 0 else lower, rate)
+        value = (np.exp(value)) * (1 + sign * 2e-12) + (LEAST if sign > 0 else 0.0)
         return np.log(np.clip(value, 0.0, 1.0)), rate
+
+
+def _mean(law, log_delta, rate):
+    """(log delta, its rate) of a law and, given each of its losses, of what is left."""
+    parts = law.mass * np.exp(log_delta)
+    total = np.sum(parts, -1)
+    rate = np.sum(parts * np.where(parts > 0, rate, 0.0), -1) / total
+    return np.log(total + law.endless), rate
+
+
+class ProfileTable:
+    """log delta of a step between the losses of its `Tails`, by cubics with the slopes that the
+    tests tell: d log delta/d eps = -e^eps alpha/delta. Not certified.
+    """
+
+    def __init__(self, known):
+        loss, tests = known.loss, known.tests
+        ratio = np.minimum(loss + tests.log_alpha - tests.log_power, 0.0)
+        log_delta = tests.log_power + log1mexp(ratio)
+        some = np.isfinite(log_delta)
+        self.loss, self.log_delta = loss[some], log_delta[some]
+        self.rate = np.exp(self.loss + tests.log_alpha[some] - self.log_delta)
+
+    def __call__(self, eps):
+        """(log delta, its rate) at any eps; beyond the table that of nothing, and nothing."""
+        x, y, fall = self.loss, self.log_delta, self.rate
+        at = np.clip(np.searchsorted(x, eps) - 1, 0, len(x) - 2)
+        width = x[at + 1] - x[at]
+        t = (eps - x[at]) / width
+        rise = (y[at + 1] - y[at]) / width
+        first, second = -fall[at] - rise, -fall[at + 1] - rise
+        value = y[at] + width * t * (rise + (1 - t) * ((1 - t) * first - t * second))
+        slope = rise + (1 - t) * (1 - 3 * t) * first - t * (2 - 3 * t) * second
+        below, above = eps < x[0], eps > x[-1]
+        left = np.where(below, eps, -1.0)
+        value = np.where(below, log1mexp(left), np.where(above, -np.inf, value))
+        return value, np.where(below, np.exp(left - value), np.where(above, 0.0, -slope))
 
 
 def chain_of(steps, flipped):
@@ -72,35 +137,51 @@ def chain_of(steps, flipped):
             experiment, count = xp.row(step.experiment, member), int(step.count[member])
             if not (experiment.finite or np.all(np.isnan(experiment.atoms(False)))):
                 return None, False
-            forward = experiment.base if isinstance(experiment, Reversed) else experiment
-            rate = float(forward.rate) if isinstance(forward, Subsampled) else 1.0
             parts.append((experiment, count))
-            heavy += rate * count
+            heavy += float(_rate(experiment)) * count
     if not parts or sum(count for _, count in parts) > _MOST:
         return None, False
     return Chain(parts, bool(flipped)), heavy <= _RARE
 
 
+def rarely_heavy(steps):
+    """Are `Step`s so few, and the record so seldom in them, that their laws are the better means,
+    whatever the entry?
+    """
+    count = sum(np.sum(step.count, -1) for step in steps)
+    heavy = sum(np.sum(step.count * _rate(step.experiment), -1) for step in steps)
+    return bool(np.all((count <= _MOST) & (heavy <= _RARE)))
+
+
+def _rate(experiment):
+    forward = experiment.base if isinstance(experiment, Reversed) else experiment
+    return forward.rate if isinstance(forward, Subsampled) else 1.0
+
+
 def bracket(chain, eps):
     """(lower, upper) of log delta at one eps and -d log delta/d eps."""
+    eps = np.asarray(eps)
     law = chain.composed(None, _COARSE, LEAST)
-    lower, upper, rate = chain.bracket(law, np.asarray(eps))
+    low, high, rate = chain.near(law, eps)
     size = 0 if law.plain else _FIRST
     while size:
-        law = _finer(chain, law, eps, lower, size)
-        low, high, rate = chain.bracket(law, np.asarray(eps))
-        lower, upper = np.fmax(lower, low), np.fmin(upper, high)
-        size = _needed(size, high - low)
-    return lower, upper, rate
+        before, width = law, high - low
+        law = _finer(chain, law, eps, _middle(low, high), size)
+        low, high, rate = chain.near(law, eps)
+        law, size = _better(before, width, law, high - low, size)
+    return *chain.bracket(law, eps), rate
 
 
-def _needed(size, width):
-    """How many points make a bracket of log delta narrow, whose width goes with their square; none
-    more where it is, or where there are so many already.
+def _better(before, width, law, narrower, size):
+    """The better of two laws, and how many points make a bracket of log delta narrow, whose width
+    goes with their square: none more where it is, where there are so many already, or where the
+    rounding of narrow cells' probabilities makes them worse.
     """
-    if width <= _NARROW or size >= _FINEST:
-        return 0
-    return int(min(max(2 * size, 1.2 * size * np.sqrt(width / _NARROW)), _FINEST))
+    if narrower >= width:
+        return before, 0
+    if narrower <= _NARROW or size >= _FINEST:
+        return law, 0
+    return law, int(min(max(2 * size, 1.2 * size * np.sqrt(narrower / _NARROW)), _FINEST))
 
 
 def _finer(chain, law, eps, log_delta, size):
@@ -112,21 +193,20 @@ def _finer(chain, law, eps, log_delta, size):
 def epsilon_bracket(chain, lowest, log_delta):
     """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
     law = chain.composed(None, _COARSE, LEAST)
-    sizes = np.append(
-        0.0, 2 * (np.max(law.upper.loss, initial=0.0) + 1) * 2.0 ** np.arange(-60.0, 1.0)
-    )
-    above = np.flatnonzero(_middle(*chain.bracket(law, sizes)[:2]) > log_delta)
-    eps = _met(chain, law, log_delta, sizes[above[-1]] if above.size else 0.0)
+    eps, width = _met(chain, law, log_delta), np.inf
     size = 0 if law.plain else _FIRST
     while size:
+        before, eps_before, wider = law, eps, width
         law = _finer(chain, law, eps, log_delta, size)
-        before, eps = eps, _met(chain, law, log_delta, eps)
-        lower, upper, rate = chain.bracket(law, np.asarray(eps))
-        # the first look may have been of another eps
-        away = size == _FIRST and abs(eps - before) * rate > 1
-        size = size + 1 if away else _needed(size, upper - lower)
+        eps = _met(chain, law, log_delta)
+        lower, upper, rate = chain.near(law, np.asarray(eps))
+        width = upper - lower
+        if size == _FIRST and not abs(eps - eps_before) * rate <= 1:
+            size = size + 1  # the first look was of another eps
+        else:
+            law, size = _better(before, wider, law, width, size)
     return stepped_out(
-        np.asarray(eps), lambda ends: chain.bracket(law, ends),
+        np.asarray(eps), lambda ends: chain.ends(law, ends),
         np.asarray(lowest), np.asarray(log_delta))
 
 
@@ -134,16 +214,17 @@ def _middle(lower, upper):
     return 0.5 * (np.maximum(lower, upper - 5.0) + upper)
 
 
-def _met(chain, law, log_delta, eps):
-    """The eps at which the middle of the bracket is log_delta, by Newton from below, where the
-    slope is flatter.
+def _met(chain, law, log_delta):
+    """The eps at which the middle of the bracket is log_delta, to 1e-8 of itself: between two of
+    ever finer choices.
     """
-    for _ in range(30):
-        lower, upper, rate = chain.bracket(law, np.asarray(eps))
-        change = (_middle(lower, upper) - log_delta) / rate
-        if not np.isfinite(change):
+    largest = 2 * (np.max(law.upper.loss, initial=0.0) + 1)
+    choices = np.append(0.0, largest * 2.0 ** np.arange(-60.0, 1.0))
+    for _ in range(7):
+        lower, upper, _ = chain.near(law, choices)
+        above = np.flatnonzero(_middle(lower, upper) > log_delta)
+        last = above[-1] if above.size else 0
+        if last + 1 == choices.size:
             break
-        before, eps = eps, float(np.clip(eps + change, 0.5 * eps, 2 * eps + 1e-9))
-        if abs(eps - before) <= 1e-7 * eps:
-            break
-    return eps
+        choices = np.linspace(choices[last], choices[last + 1], 17)
+    return 0.5 * (choices[0] + choices[-1]) if above.size else 0.0

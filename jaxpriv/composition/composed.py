@@ -242,8 +242,17 @@ class Composed(Directed):
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
-    def otherwise(self):
-        """On a lattice, for few steps at a small rate, whose transforms decay too slowly."""
+    def means(self):
+        """Few rarely heavy steps have transforms that decay slowly: their laws first."""
+        lattice = self.on_lattice()
+        if lattice is None:
+            return (self,)
+        return (lattice, self) if lattice.rarely_heavy() else (self, lattice)
+
+    def on_lattice(self):
+        """The same experiment by its laws in place of its transforms; None where these are of
+        vectors, of which no law is known.
+        """
         if any(isinstance(term.transform, NormalTransform) for term in self.terms):
             return None
         return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
@@ -326,7 +335,7 @@ def _log_delta(terms, eps):
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
     for at in np.ndindex(lost.shape):
-        own = Composed(xp.row(terms, at)).otherwise() if lost[at] else None
+        own = Composed(xp.row(terms, at)).on_lattice() if lost[at] else None
         if own is not None:
             own = own.aligned((), eps.dtype)
             lower, upper, _ = own.bracket(eps[at], eps[at], False)

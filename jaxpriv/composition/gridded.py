@@ -27,7 +27,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NARROW, _HOPELESS = 1e-6, 10.0  # widths of log delta
 _WIDE = 1e-4  # from which on laws at uneven losses are tried,
-_HELPLESS = 1e-2  # and where these were the first from which on an even lattice is
+_HELPLESS = 0.1  # and where these were the first from which on an even lattice is
 
 
 @pytree
@@ -105,6 +105,10 @@ class Gridded(Directed):
             return jax.tree.map(
                 lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
             )
+
+    def rarely_heavy(self):
+        """Are the steps' laws at uneven losses the better means, for all entries?"""
+        return chain.rarely_heavy(self.aligned(self.batch_shape(), np.float64).steps)
 
     def directed(self, reverse):
         return replace(self, flipped=self.flipped ^ reverse)

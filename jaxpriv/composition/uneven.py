@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxpriv.composition import lattice
+from jaxpriv.tradeoff.experiment import Point
 
 ULP = float(np.finfo(np.float64).eps)
 LEAST = 1e-300  # probabilities below are not followed; what products underflow to adds up to less
-_TABLE = 1024  # points from which a single step's are chosen
+_TABLE = 1024  # points at which a single step's tails are known
 _SKETCH = 200  # outcomes that stand for a law where points are chosen
 
 
@@ -102,17 +103,32 @@ def _graded(aim):
     return np.zeros(0) if aim is None else aim.at + aim.unit * np.sinh(np.linspace(-40, 40, 161))
 
 
-def one_step(experiment, reverse, aim, size, floor):
-    """The `Sides` of a single step (scalar parameters)."""
-    if experiment.finite:
-        return _outcomes(experiment.reversed() if reverse else experiment)
-    sizes = 2.0 ** np.linspace(-60.0, 12.0, 400)
+class Tails(NamedTuple):
+    """The tests of a single step that reject above ascending losses."""
+
+    loss: np.ndarray
+    tests: Point
+
+
+def tails(experiment, reverse):
+    """The `Tails` of a step (scalar parameters) with an absolutely continuous loss, at points that
+    are chosen by its own quantiles.
+    """
+    sizes = 2.0 ** np.linspace(-60.0, 12.0, 200)
     points = np.concatenate([-sizes[::-1], [0.0], sizes])
-    for last in (False, True):
-        points = _chosen(experiment, reverse, points, None, _TABLE, floor)
-        if last:
-            points = np.unique(np.concatenate([points, _graded(aim)]))
-    points = _chosen(experiment, reverse, points, aim, size, floor)
+    points = _chosen(Tails(points, lattice.touch(experiment, points, reverse)), None, _TABLE, LEAST)
+    return Tails(points, lattice.touch(experiment, points, reverse))
+
+
+def one_step(experiment, reverse, known, aim, size, floor):
+    """The `Sides` of a single step (scalar parameters) from its `Tails`, None of finitely many
+    outcomes.
+    """
+    if known is None:
+        return _outcomes(experiment.reversed() if reverse else experiment)
+    if aim is not None:
+        known = _joined(known, experiment, reverse, _graded(aim))
+    points = _chosen(known, aim, size, floor)
     found = lattice.cells(experiment, points, reverse)
     width = np.diff(points)
     # exponents up to 700 are rounded
@@ -126,10 +142,19 @@ def one_step(experiment, reverse, aim, size, floor):
     return Sides(Law(points, upper, beyond), _some(loss, mass, 0.0), False)
 
 
-def _chosen(experiment, reverse, points, aim, size, floor):
-    tests = lattice.touch(experiment, points, reverse)
-    up, down = np.exp(tests.log_power), np.exp(tests.log_beta)
-    return _points(points, up, down, aim, size, floor)
+def _joined(known, experiment, reverse, more):
+    """The `Tails` at more losses, as far as they are followed."""
+    more = more[(more > known.loss[0]) & (more < known.loss[-1])]
+    if not more.size:
+        return known
+    loss, first = np.unique(np.concatenate([known.loss, more]), return_index=True)
+    both = zip(known.tests, lattice.touch(experiment, more, reverse))
+    return Tails(loss, Point(*(np.concatenate(pair)[first] for pair in both)))
+
+
+def _chosen(known, aim, size, floor):
+    up, down = np.exp(known.tests.log_power), np.exp(known.tests.log_beta)
+    return _points(known.loss, up, down, aim, size, floor)
 
 
 def _some(loss, mass, endless):

@@ -6,7 +6,9 @@ ends: numbers that a processor takes for zero, fractional numbers of steps,
 and results in a narrower dtype.
 """
 
+import functools
 import itertools
+import operator
 import warnings
 
 import jax
@@ -47,8 +49,12 @@ def as_number(value):
 def bounds_of_delta(experiment, epsilon):
     """(lower, upper) of a certified delta."""
     if is_traced((experiment, epsilon)):
-        return certified(evaluate.bounds_of_delta, experiment, epsilon,
-                         nothing=lambda eps: xp.exp(no_loss(eps)) * (1 - 1e-13))
+        lower, upper = certified(evaluate.bounds_of_delta, experiment, epsilon,
+                                 nothing=lambda eps: xp.exp(no_loss(eps)) * (1 - 1e-13))
+        moved = _moved_at_zero(epsilon, lower.dtype)
+        small = moved > 0
+        return (xp.where(small, xp.maximum(_down(lower - moved), 0.0), lower),
+                xp.where(small, xp.minimum(_up(upper + moved), 1.0), upper))
     return probabilities(*bounds_of_log_delta(experiment, epsilon))
 
 
@@ -70,9 +76,37 @@ def no_loss(epsilon):
 
 def bounds_of_log_delta(experiment, epsilon):
     """(lower, upper) of a certified log delta."""
-    return certified(
+    lower, upper = certified(
         evaluate.bounds_of_log_delta, experiment, epsilon, nothing=no_loss, logarithms=True
     )
+    if not is_traced((experiment, epsilon)):
+        return lower, upper
+    moved = _moved_at_zero(epsilon, lower.dtype)
+    small = moved > 0
+    # log(e^b -+ m) = b + log1p(-+m e^-b), and m e^-b < 1/4 is left of what is followed
+    deep = xp.log(xp.where(small, 4 * moved, 1.0))
+    share = xp.where(small, moved, 0.0) * xp.exp(-xp.maximum(lower, deep))
+    less = xp.where(lower > deep, _down(lower + xp.log1p(-share)), -xp.inf)
+    more = xp.minimum(_up(xp.logaddexp(upper, deep)), 0.0)
+    return xp.where(small, less, lower), xp.where(small, more, upper)
+
+
+def _moved_at_zero(epsilon, dtype):
+    """How far delta may be from where XLA looks, zero or the least normal number, because
+    epsilon is a subnormal one: |d delta/d eps| <= e^eps, over at most twice that number; else 0.
+    """
+    least = xp.finfo(getattr(epsilon, "dtype", dtype)).tiny
+    with jax.enable_x64(True):
+        lost = xp.isnan(_widened(epsilon, xp.nan)) & ~xp.isnan(_widened(epsilon, 1.0))
+    return xp.where(lost, xp.asarray(4 * least, dtype), xp.asarray(0.0, dtype))
+
+
+def _down(value):
+    return xp.nextafter(value, xp.asarray(-xp.inf, value.dtype))
+
+
+def _up(value):
+    return xp.nextafter(value, xp.asarray(xp.inf, value.dtype))
 
 
 def bounds_of_epsilon(experiment, delta):
@@ -127,12 +161,13 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
     traced = is_traced((experiment, values))
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     if not traced:
-        found = [_of_whole_steps(_both_means(bounds_of, logarithms), falling, *arguments)
+        found = [_of_whole_steps(_by_all_means(bounds_of, logarithms), falling, *arguments)
                  for arguments in _without_subnormals(experiment, values)]
         low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
         return np.min(low, 0)[()], np.max(high, 0)[()]
     with jax.enable_x64(True):
         marked = jax.tree.map(lambda leaf: _widened(leaf, xp.nan), experiment)
+        told = [xp.isnan(leaf) | ~xp.isnan(_widened(leaf, xp.nan)) for leaf in values]
         parameters, values = jax.tree.map(lambda leaf: _widened(leaf, 1.0), (experiment, values))
         if experiment.whole(up=True) is experiment:  # which the numbers tell before they are traced
             bounds = bounds_of(parameters, *values)
@@ -143,6 +178,8 @@ def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms
             marked.aligned(shape, xp.float64).defined()
             | ~parameters.aligned(shape, xp.float64).defined()
         )
+        if falling:  # in the values too, from which the strong side is kept, not the weak one
+            seen &= functools.reduce(operator.and_, told)
         weak = xp.where(seen, bounds[falling], nothing(*values))
         lower, upper = (bounds[0], weak) if falling else (weak, bounds[1])
         return (lower, upper) if wide_out else _narrowed(lower, upper)
@@ -204,30 +241,30 @@ def _of_whole_steps(bounds_of, falling, experiment, values):
     return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
 
 
-def _both_means(bounds_of, logarithms):
-    """Bounds of which those that are wide are narrowed by the experiment's other means."""
+def _by_all_means(bounds_of, logarithms):
+    """Bounds by the experiment's first means, of which those that are wide are narrowed by others."""
 
     def narrowed(experiment, *values):
-        low, high = (np.array(bound) for bound in bounds_of(experiment, *values))
-        other = experiment.otherwise()
-        if other is None:
-            return low, high
+        first, *others = experiment.means()
+        low, high = (np.array(bound) for bound in bounds_of(first, *values))
         shape = low.shape
         low, high = low.ravel(), high.ravel()
-        with np.errstate(invalid="ignore"):
-            wide = (high - low > _WIDE * (1.0 if logarithms else np.abs(high))) & (high > -np.inf)
-            wide &= ~(logarithms & (high < _DEEP))
-        if not wide.any():
-            return low.reshape(shape), high.reshape(shape)
-        each = (
-            experiment.aligned(shape, xp.float64),
-            *(xp.broadcast_to(value, shape) for value in values),
-        )
-        each, *values = jax.tree.map(
-            lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], each
-        )
-        lower, upper = bounds_of(each.otherwise(), *values)
-        low[wide], high[wide] = np.maximum(low[wide], lower), np.minimum(high[wide], upper)
+        for other in others:
+            with np.errstate(invalid="ignore"):
+                allowed = _WIDE * (1.0 if logarithms else np.abs(high))
+                wide = ((high - low > allowed) | (high == np.inf)) & (high > -np.inf)
+                wide &= ~(logarithms & (high < _DEEP))
+            if not wide.any():
+                break
+            spread = (
+                other.aligned(shape, xp.float64),
+                *(xp.broadcast_to(value, shape) for value in values),
+            )
+            each = jax.tree.map(
+                lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], spread
+            )
+            lower, upper = bounds_of(*each)
+            low[wide], high[wide] = np.fmax(low[wide], lower), np.fmin(high[wide], upper)
         return low.reshape(shape), high.reshape(shape)
 
     return narrowed

@@ -92,9 +92,12 @@ class Discrete(Envelope):
         return _log_sum(self._towards(reverse)._gains(eps)) + xp.where(xp.isnan(eps), xp.nan, 0.0)
 
     def bracket(self, low, high, reverse):
-        """Each loss, and each of delta's positive terms, is known to rounding."""
-        own = self._towards(reverse)
-        shift = 8 * xp.finfo(low.dtype).eps * xp.where(xp.isfinite(own.loss), xp.abs(own.loss), 0.0)
+        """Each loss, and each of delta's positive terms, is known to rounding; what is next to zero,
+        to the least number.
+        """
+        own, info = self._towards(reverse), xp.finfo(low.dtype)
+        some = xp.isfinite(own.loss) & (own.loss != 0)
+        shift = xp.where(some, 8 * info.eps * xp.abs(own.loss) + 2 * info.tiny, 0.0)
         less, more = (replace(own, loss=own.loss + sign * shift) for sign in (-1, 1))
         lower, upper = padded(_log_sum(less._gains(high)), _log_sum(more._gains(low)))
         return lower, upper, self.steepness(high, reverse)

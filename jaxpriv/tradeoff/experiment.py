@@ -234,11 +234,11 @@ class Experiment(ABC):
             some, xp.exp(eps + point.log_alpha - xp.where(some, log_delta, 0.0)), xp.inf
         )
 
-    def otherwise(self):
-        """The same experiment by other means,
-        whose brackets may be narrow where these are wide; or None.
+    def means(self):
+        """The same experiment by one or several means, by NumPy: the brackets of the next may be
+        narrow where those before are wide.
         """
-        return None
+        return (self,)
 
     def brackets(self, low, high):
         """The brackets of both directions."""

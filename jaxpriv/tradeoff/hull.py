@@ -214,13 +214,10 @@ class Hull(Envelope):
         own = self.epsilon_bracket(lowest, log_delta, False)
         return own, own
 
-    def otherwise(self):
-        others = [member.otherwise() for member in self.members]
-        if all(other is None for other in others):
-            return None
-        return type(self)(
-            tuple(member if other is None else other for member, other in zip(self.members, others))
-        )
+    def means(self):
+        known = [member.means() for member in self.members]
+        return tuple(type(self)(tuple(own[min(k, len(own) - 1)] for own in known))
+                     for k in range(max(map(len, known))))
 
     def tail_mu(self):
         known = [member.tail_mu() for member in self.members]

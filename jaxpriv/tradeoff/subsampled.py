@@ -106,7 +106,7 @@ class Reversed(Pair):
 
 def sampled_loss(loss, rate):
     """log(1 + rate (e^loss - 1)): the loss of an outcome once the record takes part
-    with probability rate.
+    with probability rate. One that is too small a number is the least one, for it is not zero.
     """
     bound = 700.0 if loss.dtype == xp.float64 else 80.0
     large, infinite = loss > bound, loss == xp.inf
@@ -114,7 +114,10 @@ def sampled_loss(loss, rate):
     low = share < -0.5
     left = xp.where(low, (1 - rate) + rate * xp.exp(xp.where(large, 0.0, loss)), 1.0)
     beyond = xp.where(infinite, xp.inf, xp.where(large & ~infinite, loss, 0.0) + xp.log(rate))
-    return xp.where(large, beyond, xp.where(low, xp.log(left), xp.log1p(xp.where(low, 0.0, share))))
+    small = xp.log1p(xp.where(low, 0.0, share))
+    least = xp.where(loss == 0, 0.0, xp.copysign(xp.finfo(loss.dtype).tiny, loss))
+    small = xp.where(xp.abs(small) < xp.abs(least), least, small)
+    return xp.where(large, beyond, xp.where(low, xp.log(left), small))
 
 
 @pytree
@@ -178,7 +181,7 @@ class Subsampled(Pair):
         gap = eps + xp.where(some, self.log_absent, 0.0)
         near_end = some & (xp.abs(gap) < 0.5)
         left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)),
-                        self.rate - self.absent * xp.expm1(eps))
+                        self.rate - self.absent * xp.expm1(xp.minimum(eps, 700.0)))
         positive = left > 0
         left = xp.where(positive, left, 1.0)
         e = xp.where(positive, eps, 0.0)
@@ -191,7 +194,11 @@ class Subsampled(Pair):
         return positive, e + rise, left
 
     def bracket(self, low, high, reverse):
-        """That of the base at eps', of which each end is moved outward by its rounding."""
+        """That of the base at eps', of which each end is moved outward by its rounding.
+
+        The slope is the base's by the chain rule: e^eps' deps' = e^eps deps/p, and
+        deps_r = deps/(1 - (1-p) e^eps), of which the factor's own logarithm has another part.
+        """
         ulp = 16 * xp.finfo(low.dtype).eps
         ends = xp.stack([high + ulp * xp.abs(high), low - ulp * xp.abs(low)])
         wide = self.aligned(ends.shape, ends.dtype)
@@ -203,13 +210,20 @@ class Subsampled(Pair):
             positive, base_eps = wide._base_eps(ends)
             factor = xp.log(wide.rate)
         base_eps = base_eps + outward * ulp * (xp.abs(base_eps) + xp.abs(ends))
-        found = [factor + value for value in wide.base.bracket(base_eps, base_eps, reverse)[:2]]
+        *bounds, rate = wide.base.bracket(base_eps, base_eps, reverse)
+        found = [factor + value for value in bounds]
         beyond = -xp.inf if reverse else self.same_law(ends)
         lower, upper = (xp.where(positive, value, beyond) for value in found)
         lower, upper = padded(
             xp.maximum(lower, self.same_law(ends))[0], xp.maximum(upper, self.same_law(ends))[1]
         )
-        return lower, upper, self.steepness(high, reverse)
+        if reverse:
+            absent = xp.exp(wide.log_absent + ends - factor)
+            rate = absent + rate / left
+        else:
+            rate = rate * xp.exp(ends - base_eps - factor)
+        rate = xp.where(positive, rate, xp.where(ends < 0, xp.exp(ends - beyond), xp.inf))
+        return lower, upper, rate[0]
 
     def threshold(self, eps):
         inside, base_eps = self._base_eps(eps)
@@ -257,7 +271,7 @@ class Subsampled(Pair):
             return log_delta - (xp.log(self.rate) + log_delta_base - weight), slope
 
         e = newton_in_bracket(shortfall, xp.zeros_like(high), high)
-        value = e - xp.log(self.rate + (1 - self.rate) * xp.exp(e))
+        value = e - xp.logaddexp(xp.log(self.rate), self.log_absent + e)
         return xp.where(reachable | xp.isnan(log_delta), value, self.loss_bound(True))
 
     def errors(self, alpha, reverse):
@@ -270,7 +284,7 @@ class Subsampled(Pair):
     def loss_bound(self, reverse):
         base = self.base.loss_bound(reverse)
         if reverse:
-            return -xp.log1p(self.rate * xp.expm1(-base))
+            return -sampled_loss(-base, self.rate)
         return sampled_loss(base, self.rate)
 
     def atoms(self, reverse):

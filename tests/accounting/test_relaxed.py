@@ -53,7 +53,7 @@ def test_brackets_meet_those_of_the_lattice(setting):
         low, high = curve.log_delta_bounds(eps)
         assert high - low < 1e-6
         assert low <= curve.log_delta(eps) <= high
-        lattice = curve.experiment.aligned((), np.float64).otherwise()
+        lattice = curve.experiment.aligned((), np.float64).on_lattice()
         lower, upper = Curve(lattice).log_delta_bounds(eps)
         assert lower <= high
         assert low <= upper

@@ -78,7 +78,7 @@ def test_many_steps_as_by_their_transforms(noise, rate, steps, eps):
         chain = Chain([(step(noise, rate), steps)], reverse)
         law = chain.composed(None, 200, 1e-300)
         law = chain.composed(uneven.aimed(law.upper, eps), 300, 1e-20)
-        lower, upper, _ = chain.bracket(law, np.asarray(eps))
+        lower, upper = chain.bracket(law, np.asarray(eps))
         assert lower <= low
         assert high <= upper
         assert upper - lower < 0.1
@@ -94,7 +94,7 @@ def test_black_boxes(epsilon, told, steps):
     assert law.plain
     assert law.upper.loss.size == steps
     eps = np.linspace(-1.1, 0.97, 23) * epsilon * steps
-    lower, upper, _ = chain.bracket(law, eps)
+    lower, upper = chain.bracket(law, eps)
     heads = np.arange(steps + 1)
     each = 1 / (1 + math.exp(-epsilon))
     mass = [math.comb(steps, k) * each**k * (1 - each) ** (steps - k) for k in heads]

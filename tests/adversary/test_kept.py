@@ -47,6 +47,16 @@ KEPT = [
         1.4356688693382948e-08,
     ),  # about 1e5, was inf
     ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
+    # XLA takes the argument for zero, seed 242210276; beta near zero, alpha for the least number
+    (
+        "jit64",
+        ("subsample", 1.1499001589468271e-06, ("relaxed_laplace", 5e-324)),
+        F,
+        "log_delta",
+        -5e-324,
+    ),
+    ("jit64", ("gaussian", 40.0), F, "beta", 5e-324),  # .055, was at most .0065
+    ("jit32", ("gaussian", 13.0), F, "beta", 1e-40),
     # the loss taken for linear; seed 882630113
     ("scalar", ("relaxed_gaussian", 0.0001195036060764078, 233.0), "reverse", "advantage", 0.0),
     ("scalar", ("relaxed_laplace", 1e-310), "reverse", "beta", 0.012760237089132617),
