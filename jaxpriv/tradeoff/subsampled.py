@@ -179,10 +179,15 @@ class Subsampled(Pair):
         # 1 - (1-p) e^eps by its distance to the end where that is near
         some = self.absent > 0
         gap = eps + xp.where(some, self.log_absent, 0.0)
-        near_end = some & (xp.abs(gap) < 0.5)
-        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)),
-                        self.rate - self.absent * xp.expm1(xp.minimum(eps, 700.0)))
+        # of tiny rates it may be too small a number: the least one then
+        least = xp.finfo(gap.dtype).tiny
+        tiny = self.rate < least**0.5
+        near_end = some & (xp.abs(gap) < 0.5) & ~tiny
+        larger = xp.where(tiny, least**-0.25, 1.0)
+        small = self.rate * larger - self.absent * (xp.expm1(xp.minimum(eps, 700.0)) * larger)
+        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)), small)
         positive = left > 0
+        left = xp.where(near_end, left, xp.maximum(left / larger, least))
         left = xp.where(positive, left, 1.0)
         e = xp.where(positive, eps, 0.0)
         # 1 - left/p, next to 0
@@ -205,7 +210,8 @@ class Subsampled(Pair):
         outward = xp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
         if reverse:
             positive, base_eps, left = wide._base_eps_reverse(ends)
-            factor = xp.log(left)
+            lost = (left <= xp.finfo(left.dtype).tiny) & (outward > 0)  # less is known of a lower end
+            factor = xp.where(lost, -xp.inf, xp.log(left))
         else:
             positive, base_eps = wide._base_eps(ends)
             factor = xp.log(wide.rate)

@@ -57,6 +57,24 @@ KEPT = [
     ),
     ("jit64", ("gaussian", 40.0), F, "beta", 5e-324),  # .055, was at most .0065
     ("jit32", ("gaussian", 13.0), F, "beta", 1e-40),
+    # at rate 1 a loss above 709 was lost
+    ("scalar", ("subsample", 1.0, ("relaxed_laplace", 1e5)), "reverse", "log_delta", 54849.6),
+    # products that are no numbers any more
+    (
+        "jit64",
+        ("subsample", 1e-300, ("gaussian", 1e3)),
+        "reverse",
+        "delta",
+        9.999999999999999e-301,
+    ),
+    ("jit64", ("subsample", 0.001, ("approximate_dp", 1e-310, 1e-300)), S, "advantage", 0.0),
+    (
+        "scalar",
+        ("subsample", 1e-300, ("randomized_response", 5e-324)),
+        "reverse",
+        "advantage",
+        0.0,
+    ),
     # the loss taken for linear; seed 882630113
     ("scalar", ("relaxed_gaussian", 0.0001195036060764078, 233.0), "reverse", "advantage", 0.0),
     ("scalar", ("relaxed_laplace", 1e-310), "reverse", "beta", 0.012760237089132617),
