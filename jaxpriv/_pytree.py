@@ -8,26 +8,33 @@ import jax
 
 @dataclass_transform(frozen_default=True)
 def pytree(cls):
-    """A frozen dataclass whose fields are all children of a pytree.
+    """A frozen dataclass whose fields are children of a pytree, but for those with the metadata
+    {"static": True}, which are part of its structure.
 
-    The class is part of the tree's structure. With `jax.tree_util.register_dataclass` it is not: in
+    So is the class. With `jax.tree_util.register_dataclass` it is not: in
     JAX 0.10 structures of two classes with as many fields compare equal, their hashes alone differ,
     and now and then `jit` takes the program that it compiled for the other class.
     """
     cls = dataclass(frozen=True)(cls)
-    names = [field.name for field in fields(cls)]
+    names = [field.name for field in fields(cls) if not field.metadata.get("static")]
+    fixed = [field.name for field in fields(cls) if field.metadata.get("static")]
     keys = [jax.tree_util.GetAttrKey(name) for name in names]
 
+    def structure(value):
+        return cls, *(getattr(value, name) for name in fixed)
+
     def flatten(value):
-        return [getattr(value, name) for name in names], cls
+        return [getattr(value, name) for name in names], structure(value)
 
     def flatten_with_keys(value):
-        return [(key, getattr(value, name)) for key, name in zip(keys, names)], cls
+        return [(key, getattr(value, name)) for key, name in zip(keys, names)], structure(value)
 
-    def unflatten(_, children):
+    def unflatten(known, children):
         # children may be anything that JAX puts in the place of arrays,
         # so nothing is converted or checked here
         value = object.__new__(cls)
+        for name, child in zip(fixed, known[1:]):
+            object.__setattr__(value, name, child)
         for name, child in zip(names, children):
             object.__setattr__(value, name, child)
         return value

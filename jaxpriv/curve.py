@@ -12,12 +12,14 @@ from jaxpriv._checks import (
     as_parameter,
     check_domain,
     check_number,
+    check_whole,
     is_traced,
 )
 from jaxpriv._pytree import pytree
 from jaxpriv.composition.steps import repeated
 from jaxpriv.tradeoff import certified, evaluate
 from jaxpriv.tradeoff.experiment import Experiment
+from jaxpriv.tradeoff.group import grouped
 from jaxpriv.tradeoff.hull import Hull, Replaced, Symmetric, symmetrised
 
 
@@ -224,6 +226,28 @@ class Curve:
         if adjacency == "add_remove":
             return Curve(sampled)
         return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
+
+    def group(self, size):
+        """The curve of a group: `size` records, a whole number >= 1, come or go together.
+
+        Of Gaussian and Laplace noise in closed form, `size` times the shift; of all others, also of
+        black boxes, f_k = 1 - (1-f)^(size times) of `symmetric()`. Of sub-sampled noise the records
+        of a group are seldom drawn together, which this does not use:
+        `jaxpriv.worst_case.user_level` does. A relaxed adversary's tests say nothing of a
+        neighbour's neighbour, but where the noise is added once.
+
+        Guarantee: f_k holds for groups if f does for one record; bounds are bounds of f_k.
+        Raises ValueError where the curve is not the full adversary's.
+        Source: Dong, Roth, Su 2022, Theorem 2.14.
+
+            >>> import jaxpriv
+            >>> print(f"{jaxpriv.worst_case.gaussian(0.5).group(3).gdp_mu():.4f}")
+            1.5000
+            >>> print(f"{jaxpriv.worst_case.randomized_response(0.5).group(3).epsilon(0.0):.4f}")
+            1.5000
+        """
+        check_whole("size", size)
+        return Curve(grouped(self.experiment, size))
 
     def compose(self, n):
         """The curve of n >= 0 equal mechanisms seen together; n may be any real number (bounds:

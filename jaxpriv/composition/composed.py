@@ -30,6 +30,7 @@ from jaxpriv.composition.line import (
 from jaxpriv.composition.pieces import as_step, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled import Sampled
+from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point, padded
@@ -256,6 +257,10 @@ class Composed(Directed):
         if any(isinstance(term.transform, NormalTransform) for term in self.terms):
             return None
         return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
+
+    def full(self):
+        return not any(isinstance(term.transform, SubsampledChiSquareTransform)
+                       for term in self.terms)
 
     def tail_mu(self):
         """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""

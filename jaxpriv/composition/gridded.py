@@ -106,6 +106,9 @@ class Gridded(Directed):
                 lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
             )
 
+    def full(self):
+        return all(step.experiment.full() for step in self.steps)
+
     def rarely_heavy(self):
         """Are the steps' laws at uneven losses the better means, for all entries?"""
         return chain.rarely_heavy(self.aligned(self.batch_shape(), np.float64).steps)

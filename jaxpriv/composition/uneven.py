@@ -18,6 +18,7 @@ eps - l; so cells are narrow where both densities are high: width^-3 ~ p(l) p_re
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from jaxpriv.composition import lattice
@@ -148,8 +149,12 @@ def _joined(known, experiment, reverse, more):
     if not more.size:
         return known
     loss, first = np.unique(np.concatenate([known.loss, more]), return_index=True)
-    both = zip(known.tests, lattice.touch(experiment, more, reverse))
-    return Tails(loss, Point(*(np.concatenate(pair)[first] for pair in both)))
+    tests = jax.tree.map(
+        lambda *pair: np.concatenate(pair)[first],
+        known.tests,
+        lattice.touch(experiment, more, reverse),
+    )
+    return Tails(loss, tests)
 
 
 def _chosen(known, aim, size, floor):

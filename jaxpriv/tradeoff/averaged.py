@@ -115,6 +115,12 @@ class Mixture(Envelope):
             xp.where(xp.concatenate(self.weights, -1) > 0, xp.concatenate(known, -1), 0.0), -1
         )
 
+    def straight(self):
+        return any(member.straight() for member in self.members)
+
+    def full(self):
+        return all(member.full() for member in self.members)
+
     def loss_bound(self, reverse):
         return xp.max(self._each(lambda m: m.loss_bound(reverse)), -1)
 

@@ -242,7 +242,7 @@ def _of_whole_steps(bounds_of, falling, experiment, values):
 
 
 def _by_all_means(bounds_of, logarithms):
-    """Bounds by the experiment's first means, of which those that are wide are narrowed by others."""
+    """Bounds by the experiment's first means; those that are wide are narrowed by others."""
 
     def narrowed(experiment, *values):
         first, *others = experiment.means()
@@ -260,10 +260,10 @@ def _by_all_means(bounds_of, logarithms):
                 other.aligned(shape, xp.float64),
                 *(xp.broadcast_to(value, shape) for value in values),
             )
-            each = jax.tree.map(
-                lambda leaf: leaf.reshape((low.size, *leaf.shape[len(shape) :]))[wide], spread
+            flat = jax.tree.map(
+                lambda leaf: leaf.reshape((-1, *leaf.shape[len(shape) :])), spread
             )
-            lower, upper = bounds_of(*each)
+            lower, upper = bounds_of(*xp.row(flat, wide))
             low[wide], high[wide] = np.fmax(low[wide], lower), np.fmin(high[wide], upper)
         return low.reshape(shape), high.reshape(shape)
 

@@ -92,8 +92,8 @@ class Discrete(Envelope):
         return _log_sum(self._towards(reverse)._gains(eps)) + xp.where(xp.isnan(eps), xp.nan, 0.0)
 
     def bracket(self, low, high, reverse):
-        """Each loss, and each of delta's positive terms, is known to rounding; what is next to zero,
-        to the least number.
+        """Each loss, and each of delta's positive terms, is known to rounding; what is next to
+        zero, to the least number.
         """
         own, info = self._towards(reverse), xp.finfo(low.dtype)
         some = xp.isfinite(own.loss) & (own.loss != 0)

@@ -33,6 +33,16 @@ class Envelope(Experiment):
         bad = xp.where(xp.isnan(alpha), xp.nan, 0.0)
         return log_beta + bad, log_power + bad
 
+    def errors_and_slope(self, alpha, reverse):
+        """From one search; not differentiable."""
+        inside = (alpha > 0) & (alpha < 1)
+        level = xp.where(inside, alpha, 0.5)
+        eps = _slope(self, level, reverse)
+        log_delta, point = self.contact(eps, reverse)
+        log_beta, log_power = _on_line(level, eps, log_delta, point, self.loss_bound(reverse))
+        sure, none = xp.where(alpha < 1, 0.0, -xp.inf), xp.where(alpha > 0, 0.0, -xp.inf)
+        return (xp.where(inside, log_beta, sure), xp.where(inside, log_power, none)), eps
+
     def slope(self, alpha, reverse):
         inside = (alpha > 0) & (alpha < 1)
         return _slope(self, xp.where(inside, alpha, 0.5), reverse)
@@ -64,11 +74,29 @@ def _errors_jvp(reverse, primals, tangents):
     """power(alpha) = min over eps of delta(eps) + e^eps alpha: at the minimum eps stands still.
 
     So d power = d P - e^eps d A + e^eps d alpha of the touching point (A, P),
-    and d beta = -d power.
+    and d beta = -d power. A straight piece turns about both its ends: there the points are those
+    that touch a little before and after, in the shares that make up alpha.
     """
     envelope, alpha = primals
     eps = envelope.slope(alpha, reverse)
-    contact, (_, moved) = jax.jvp(lambda e: e.contact(eps, reverse), (envelope,), (tangents[0],))
+    if not envelope.straight():
+        return _moved(envelope, alpha, eps, eps, reverse, tangents)
+    near = (1e-9 if eps.dtype == xp.float64 else 1e-4) * (1 + xp.abs(eps))
+    ends = eps + near, eps - near
+    first, last = (xp.exp(envelope.touch(end, reverse).log_alpha) for end in ends)
+    wide = last - first > 1e-6 * last
+    share = xp.where(wide, (alpha - first) / xp.where(wide, last - first, 1.0), 0.0)
+    share = xp.stop_gradient(xp.clip(share, 0.0, 1.0))
+    (_, one), (_, two) = (_moved(envelope, alpha, eps, end, reverse, tangents) for end in ends)
+    logs, _ = _moved(envelope, alpha, eps, eps, reverse, tangents)
+    return logs, tuple((1 - share) * x + share * y for x, y in zip(one, two))
+
+
+def _moved(envelope, alpha, eps, at, reverse, tangents):
+    """The errors at alpha on the line of slope -e^eps, and how they move with the point that one of
+    slope -e^at touches.
+    """
+    contact, (_, moved) = jax.jvp(lambda e: e.contact(at, reverse), (envelope,), (tangents[0],))
     log_delta, point = contact
     log_beta, log_power = _on_line(alpha, eps, log_delta, point, envelope.loss_bound(reverse))
     by = [

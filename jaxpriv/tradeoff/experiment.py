@@ -81,6 +81,18 @@ class Experiment(ABC):
     def subsampled(self, rate):
         """The experiment when the record takes part with probability `rate`."""
 
+    def straight(self):
+        """May the curve be straight where some loss has positive probability?"""
+        return self.finite
+
+    def full(self):
+        """Is the adversary the full one, whose tests a neighbour of a neighbour cannot escape?"""
+        return True
+
+    def grouped(self, size):
+        """That of `size` records instead of one, where it is in closed form; else None."""
+        del size
+
     def solve_epsilon(self, log_delta, reverse):
         """`epsilon` before it is cut off at 0; its derivative is known without it."""
         raise TypeError(f"{type(self).__name__} must define solve_epsilon or epsilon")
@@ -144,6 +156,10 @@ class Experiment(ABC):
     def slopes(self, alpha):
         """The slopes of both directions at one alpha."""
         return self.slope(alpha, False), self.slope(alpha, True)
+
+    def errors_and_slope(self, alpha, reverse):
+        """Both at one alpha."""
+        return self.errors(alpha, reverse), self.slope(alpha, reverse)
 
     def kinks(self, reverse):
         """Levels alpha at which the trade-off function is not smooth."""

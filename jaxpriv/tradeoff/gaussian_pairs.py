@@ -103,6 +103,9 @@ class NormalShift(Pair):
     def compose(self, n):
         return NormalShift(derived(grown, self.mu, n))
 
+    def grouped(self, size):
+        return NormalShift(derived(product, self.mu, size))
+
 
 # Where y = nc t/(2 df) is smaller, log(1 + y) is taken for y: an error of y, where the general
 # formula has one of eps/y.
@@ -300,6 +303,13 @@ class ChiSquareShift(Pair):
     def compose(self, n):
         return ChiSquareShift(self.df, derived(product, self.nc, n))
 
+    def full(self):
+        return False
+
+    def grouped(self, size):
+        """The shifts of all records in one direction."""
+        return ChiSquareShift(self.df, derived(product, self.nc, size * size))
+
 
 @pytree
 class NormalLimit(Pair):
@@ -313,6 +323,9 @@ class NormalLimit(Pair):
 
     shift: jax.Array
     std: jax.Array
+
+    def full(self):
+        return False
 
     @property
     def null(self):

@@ -163,6 +163,12 @@ class Hull(Envelope):
     def as_narrow_as(self, width):
         return type(self)(tuple(member.as_narrow_as(width) for member in self.members))
 
+    def straight(self):
+        return any(member.straight() for member in self.members)
+
+    def full(self):
+        return all(member.full() for member in self.members)
+
     def last_loss(self):
         known = [member.last_loss() for member in self.members]
         if any(one is None for one in known):

@@ -7,6 +7,7 @@ import math
 import jax
 
 from jaxpriv import _array as xp
+from jaxpriv._derived import derived, product
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import exprel, log1mexp, log_cosh
@@ -22,6 +23,12 @@ class LaplaceShift(Pair):
     """
 
     ratio: jax.Array
+
+    def straight(self):
+        return True
+
+    def grouped(self, size):
+        return LaplaceShift(derived(product, self.ratio, size))
 
     @property
     def null(self):
@@ -97,6 +104,15 @@ class FoldedLaplaceShift(Pair):
     """
 
     ratio: jax.Array
+
+    def full(self):
+        return False
+
+    def straight(self):
+        return True
+
+    def grouped(self, size):
+        return FoldedLaplaceShift(derived(product, self.ratio, size))
 
     @property
     def null(self):
@@ -197,13 +213,19 @@ class FoldedLaplaceShift(Pair):
             t = xp.maximum(c + xp.maximum(log_rest, -c), 0.0)
             eps = t - c + log_cosh(t)
             eps = xp.where(log_rest > -c, eps, -xp.inf)
+            eps = xp.where(log_delta == -xp.inf, self._top(), eps)
         return xp.maximum(eps, 0.0) * nan_like(log_delta)
 
     def loss_bound(self, reverse):
-        return self.ratio if reverse else log_cosh(self.ratio)
+        return self.ratio if reverse else self._top()
+
+    def _top(self):
+        """log cosh c, the least number where that is none, for it is not zero."""
+        least = xp.where(self.ratio > 0, xp.finfo(self.ratio.dtype).tiny, 0.0)
+        return xp.maximum(log_cosh(self.ratio), least)
 
     def atoms(self, reverse):
-        top = -log_cosh(self.ratio) if reverse else log_cosh(self.ratio)
+        top = -self._top() if reverse else self._top()
         return top, top
 
     def kinks(self, reverse):

@@ -29,6 +29,9 @@ class MeanShift(Pair):
     n: jax.Array
     susceptibility: jax.Array
 
+    def full(self):
+        return False
+
     @property
     def null(self):
         return Scaled(ChiSquare(self.df, (self.n - 1) * self.susceptibility), (self.n - 1) / self.n)

@@ -97,6 +97,12 @@ class Reversed(Pair):
     def gaussian_mu(self):
         return self.base.gaussian_mu()
 
+    def full(self):
+        return self.base.full()
+
+    def straight(self):
+        return self.base.straight()
+
     def auc(self):
         return self.base.auc()
 
@@ -135,6 +141,12 @@ class Subsampled(Pair):
 
     def subsampled(self, rate):
         return Subsampled(self.base, derived(product, self.rate, rate))
+
+    def full(self):
+        return self.base.full()
+
+    def straight(self):
+        return self.base.straight()
 
     @property
     def absent(self):
@@ -179,15 +191,13 @@ class Subsampled(Pair):
         # 1 - (1-p) e^eps by its distance to the end where that is near
         some = self.absent > 0
         gap = eps + xp.where(some, self.log_absent, 0.0)
-        # of tiny rates it may be too small a number: the least one then
+        # of a tiny rate it may be too small a number: the least one then
         least = xp.finfo(gap.dtype).tiny
-        tiny = self.rate < least**0.5
-        near_end = some & (xp.abs(gap) < 0.5) & ~tiny
-        larger = xp.where(tiny, least**-0.25, 1.0)
-        small = self.rate * larger - self.absent * (xp.expm1(xp.minimum(eps, 700.0)) * larger)
-        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)), small)
+        near_end = some & (xp.abs(gap) < 0.5) & (self.rate > least**0.5)
+        share = self.absent * (xp.expm1(xp.minimum(eps, 700.0)) / self.rate)
+        left = xp.where(near_end, -xp.expm1(xp.where(near_end, gap, -1.0)),
+                        xp.where(share < 1, xp.maximum(self.rate * (1 - share), least), -1.0))
         positive = left > 0
-        left = xp.where(near_end, left, xp.maximum(left / larger, least))
         left = xp.where(positive, left, 1.0)
         e = xp.where(positive, eps, 0.0)
         # 1 - left/p, next to 0
@@ -205,12 +215,14 @@ class Subsampled(Pair):
         deps_r = deps/(1 - (1-p) e^eps), of which the factor's own logarithm has another part.
         """
         ulp = 16 * xp.finfo(low.dtype).eps
-        ends = xp.stack([high + ulp * xp.abs(high), low - ulp * xp.abs(low)])
+        ends = xp.stack([high * xp.where(high > 0, 1 + ulp, 1 - ulp),
+                         low * xp.where(low > 0, 1 - ulp, 1 + ulp)])
         wide = self.aligned(ends.shape, ends.dtype)
         outward = xp.asarray([1.0, -1.0], ends.dtype).reshape((2,) + (1,) * low.ndim)
         if reverse:
             positive, base_eps, left = wide._base_eps_reverse(ends)
-            lost = (left <= xp.finfo(left.dtype).tiny) & (outward > 0)  # less is known of a lower end
+            # less is known of the lower bound
+            lost = (left <= xp.finfo(left.dtype).tiny) & (outward > 0)
             factor = xp.where(lost, -xp.inf, xp.log(left))
         else:
             positive, base_eps = wide._base_eps(ends)

@@ -1,0 +1,346 @@
+"""Groups: k records instead of one.
+
+Between data sets that differ in k records lie k - 1 others, each a neighbour of the next. A test of
+power g(alpha) = 1 - f(alpha) at most between neighbours has at most g(g(...g(alpha))) between the
+ends: f_k = 1 - (1-f)^(k times), for symmetric f (Dong, Roth, Su 2022, Theorem 2.14).
+
+Its profile. A line of slope e^e_i lies above g, g(a) <= delta(e_i) + e^(e_i) a, and one after the
+other they say of any e_1 + ... + e_k = eps
+
+    delta_k(eps) <= sum_i e^(e_(i+1) + ... + e_k) delta(e_i),
+
+all of whose terms are positive. With the slopes of g at the levels a_0, a_1 = g(a_0), ... of the
+best test it is an equality, and an error of the e_i enters squared.
+"""
+
+from dataclasses import field
+
+import jax
+
+from jaxpriv import _array as xp
+from jaxpriv._pytree import pytree
+from jaxpriv.stats import norm
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import Experiment, Point, padded
+from jaxpriv.tradeoff.hull import Symmetric, symmetrised
+from jaxpriv.tradeoff.pair import safe_log
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+_NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is looked for
+
+
+def grouped(experiment, size):
+    """The experiment of a group of so many records."""
+    if isinstance(experiment, Symmetric) and len(experiment.members) == 1:
+        inner = experiment.members[0].grouped(size)
+        known = None if inner is None else Symmetric((inner,))
+    else:
+        known = experiment.grouped(size)
+    if known is not None or size == 1:
+        return experiment if known is None else known
+    if not experiment.full():
+        raise ValueError(
+            "group() of a curve that is not the full adversary's: "
+            "its tests say nothing of a neighbour's neighbour"
+        )
+    return Group(symmetrised(experiment), size)
+
+
+@pytree
+class Group(Experiment):
+    """f_k of a symmetric experiment, k = `size`."""
+
+    base: Experiment
+    size: int = field(metadata={"static": True})
+
+    def batch_shape(self):
+        return self.base.batch_shape()
+
+    def aligned(self, shape, dtype):
+        return Group(self.base.aligned(shape, dtype), self.size)
+
+    def defined(self):
+        return self.base.defined()
+
+    def whole(self, up):
+        base = self.base.whole(up)
+        return self if base is self.base else Group(base, self.size)
+
+    def as_narrow_as(self, width):
+        return Group(self.base.as_narrow_as(width / self.size), self.size)
+
+    def means(self):
+        return tuple(Group(base, self.size) for base in self.base.means())
+
+    def reversed(self):
+        return self
+
+    def grouped(self, size):
+        return Group(self.base, self.size * size)
+
+    def subsampled(self, rate):
+        raise ValueError(
+            "subsample() of a group's curve: sub-sample the curve of one record, then group()"
+        )
+
+    def loss_bound(self, reverse):
+        del reverse
+        return self.size * xp.maximum(self.base.loss_bound(False), self.base.loss_bound(True))
+
+    def gaussian_mu(self):
+        mu = self.base.gaussian_mu()
+        return None if mu is None else self.size * mu
+
+    def tail_mu(self):
+        mu = self.base.tail_mu()
+        return None if mu is None else self.size * mu
+
+    def _links(self, alpha):
+        """(the slope of g at each level, the last but one level, its (log beta, log power))."""
+        spread = self.base.aligned(alpha.shape, alpha.dtype)
+
+        def link(level, _):
+            logs, slope = spread.errors_and_slope(level, False)
+            return xp.exp(logs[1]), (slope, *logs)
+
+        _, (slopes, log_beta, log_power) = xp.scan(link, alpha, length=self.size)
+        return slopes, log_beta[-1], log_power[-1]
+
+    def errors(self, alpha, reverse):
+        del reverse
+        return self._links(alpha)[1:]
+
+    def slope(self, alpha, reverse):
+        del reverse
+        return xp.sum(self._links(alpha)[0], 0)
+
+    def _around(self, z, step):
+        """The slopes (links, 2, ...) a little before and after a normal quantile of a_0."""
+        slopes, *_ = self._links(norm.cdf(-xp.stack([z - step, z + step])))
+        return xp.clip(xp.where(xp.isnan(slopes), 0.0, slopes), -1e30, 1e30)
+
+    def _quantile(self, start, excess):
+        """(the normal quantile of a_0 where an increasing function of the slopes, of their sum, and
+        of the level crosses zero; the slopes on both sides).
+
+        excess: (slopes, level) -> (value, its derivative by the slopes' sum). In the quantile the
+        slopes of a Gaussian curve lie on a straight line; where the curve has a kink they leap.
+        """
+
+        def smooth(z):
+            step = 1e-4 * (1 + xp.abs(z))
+            slopes, *_ = self._links(norm.cdf(-xp.stack([z, z + step])))
+            value, rate = excess(slopes[:, 0], norm.cdf(-z))
+            return value, rate * xp.sum(slopes[:, 1] - slopes[:, 0], 0) / step
+
+        def halved(z):
+            level = norm.cdf(-z)
+            return excess(self._links(level)[0], level)[0], xp.zeros_like(z)
+
+        low, high = xp.full_like(start, -8.0), xp.full_like(start, 37.0)
+        z = newton_in_bracket(smooth, low, high, start=start, tolerance=1e-9)
+        # next to a kink the slope is that of the distance at which it was measured
+        reach = 4e-4 * (1 + xp.abs(z))
+        leap = xp.sum(self._around(z, reach), 0)
+        leaps = leap[1] - leap[0] > 1e-2 * (1 + xp.abs(leap[0]))
+        reach = xp.where(leaps, reach, 0.0)
+        z = newton_in_bracket(halved, z - reach, z + reach, start=z, tolerance=1e-13)
+        return z, self._around(z, _NEAR * (1 + xp.abs(z)))
+
+    def _split(self, eps):
+        """(the e_i, first of all the one at a_0; a_0; its normal quantiles a little before and
+        after), as numbers, at eps >= 0; next to a kink, where no level has the slope eps, they are
+        between those on both sides.
+        """
+
+        def excess(slopes, _):
+            return xp.sum(slopes, 0) - eps, 1.0
+
+        z, slopes = self._quantile(xp.clip(0.7 * xp.sqrt(eps), 0.0, 30.0), excess)
+        low, high = xp.sum(slopes, 0)
+        width = high - low
+        share = xp.clip((eps - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
+        chosen = slopes[:, 0] + share * (slopes[:, 1] - slopes[:, 0])
+        near = _NEAR * (1 + xp.abs(z))
+        return xp.stop_gradient((chosen, norm.cdf(-z), (z - near, z + near)))
+
+    def _summed(self, log_deltas, slopes):
+        """log of the sum above, of the profile at each slope."""
+        after = xp.flip(xp.cumsum(xp.flip(slopes, 0), 0), 0) - slopes
+        return xp.logsumexp(log_deltas + after, axis=0)
+
+    def log_delta(self, eps, reverse):
+        """By the slopes as constants, of which the first makes up eps: only it may be infinite, and
+        to first order it is all the same which.
+        """
+        del reverse
+        size = xp.abs(eps)
+        slopes, level, ends = self._split(size)
+        slopes = xp.concatenate([(size - xp.sum(slopes[1:], 0))[None], slopes[1:]])
+        spread = self.base.aligned(slopes.shape, slopes.dtype)
+        found = xp.minimum(self._summed(spread.log_delta(slopes, False), slopes), 0.0)
+        found = xp.where(size < self.loss_bound(False), found, -xp.inf)
+        if xp.any_jax(found):
+            found = xp.stop_gradient(found)
+            found = found + self._change(size, xp.stop_gradient(slopes), level, ends, found)
+        return _either_side(eps, found)
+
+    def _change(self, eps, slopes, level, ends, log_delta):
+        """Zero, with the derivative of log delta: that of a_k - e^eps a_0 at fixed levels.
+
+        Each link's power at its level moves with the parameters, and adds e^(e_(i+1) + ...) times
+        that. Next to a kink, where two lines meet, it is the mean of both sides' with the weights
+        that make their slopes the link's.
+        """
+        before, after = ends
+        sides = xp.stack([norm.cdf(-before), norm.cdf(-after)])
+        wide = self.base.aligned(sides.shape, sides.dtype)
+
+        def link(levels, slope):
+            power = xp.exp(wide.errors(xp.stop_gradient(levels), False)[1])
+            low, high = (xp.exp(x) for x in wide.slope(xp.stop_gradient(levels), False))
+            share = (xp.exp(slope) - low) / xp.where(high == low, 1.0, high - low)
+            share = xp.where(high == low, 0.5, xp.clip(share, 0.0, 1.0))
+            share = xp.stop_gradient(share)
+            return power, (1 - share) * power[0] + share * power[1]
+
+        _, powers = xp.scan(link, sides, slopes)
+        following = xp.flip(xp.cumsum(xp.flip(slopes, 0), 0), 0) - slopes
+        some = log_delta > -xp.inf
+        weight = xp.exp(following - xp.where(some, log_delta, 0.0))
+        moved = xp.sum(xp.stop_gradient(weight) * (powers - xp.stop_gradient(powers)), 0)
+        rate = xp.exp(eps + safe_log(level) - xp.where(some, log_delta, 0.0))
+        moved = moved - xp.stop_gradient(rate) * (eps - xp.stop_gradient(eps))
+        return xp.where(some, moved, 0.0)
+
+    def touch(self, eps, reverse):
+        del reverse
+        _, alpha, _ = self._split(xp.abs(eps))
+        _, log_beta, log_power = self._links(alpha)
+        own = Point(safe_log(alpha), xp.log1p(-alpha), log_beta, log_power)
+        beyond = xp.abs(eps) >= self.loss_bound(False)
+        own = jax.tree.map(
+            lambda inner, end: xp.where(beyond, end, inner), own, Point.end(xp.zeros_like(beyond))
+        )
+        return jax.tree.map(
+            lambda kept, flipped: xp.where(eps < 0, flipped, kept), own, own.exchanged()
+        )
+
+    def solve_epsilon(self, log_delta, reverse):
+        """Along the levels a_0, and next to a kink between the slopes on both sides."""
+        reachable = (log_delta > -xp.inf) & (log_delta < 0)
+        target = xp.where(reachable, log_delta, -1.0)
+
+        def excess(slopes, level):
+            spread = self.base.aligned(slopes.shape, slopes.dtype)
+            value = self._summed(spread.log_delta(slopes, False), slopes)
+            total = xp.sum(slopes, 0)
+            rate = xp.exp(xp.minimum(total + safe_log(level) - value, 300.0))
+            return target - xp.where(value > -xp.inf, value, -1e300), rate
+
+        _, slopes = self._quantile(norm.isf_exp(target) + 0.5, excess)
+        rise = slopes[:, 1] - slopes[:, 0]
+
+        def between(share):
+            return excess(slopes[:, 0] + share * rise, xp.zeros_like(share))
+
+        none, whole = xp.zeros_like(target), xp.ones_like(target)
+        share = newton_in_bracket(between, none, whole, tolerance=1e-14)
+        eps = xp.sum(slopes[:, 0] + share * rise, 0)
+        last = self.base.last_loss()
+        if last is not None:  # what tells everything for sure does so on each link
+            *_, told = self._links(xp.full_like(eps, 1e-300))
+            eps = xp.where((last[1] > 0) & (target < told), xp.inf, eps)
+        limit = xp.where(log_delta < 0, self.loss_bound(reverse), 0.0)
+        return xp.where(reachable, eps, limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0))
+
+    def bracket(self, low, high, reverse):
+        """Of one eps = low = high. Above: the sum of upper bounds, of slopes that make up eps or a
+        little less. Below: the power at a level, from bounds of each link's.
+        """
+        del low, reverse
+        size, ulp = xp.abs(high), xp.finfo(high.dtype).eps
+        slopes, level, _ = self._split(size)
+        total = xp.sum(xp.abs(slopes), 0) + size
+        first = size - xp.sum(slopes[1:], 0) - 4 * self.size * ulp * total
+        slopes = xp.concatenate([first[None], slopes[1:]])
+        spread = self.base.aligned(slopes.shape, slopes.dtype)
+        most = self._summed(spread.bracket(slopes, slopes, False)[1], slopes)
+        most = most + 4 * self.size * ulp * total
+        power = level
+        # losses are of this size
+        reach = xp.max(xp.abs(slopes), 0) + xp.exp(self.base.log_delta(xp.zeros_like(size), False))
+        for slope in slopes:
+            power = _least_power(self.base, power, slope, reach)
+        taken = xp.exp(size) * level
+        least = safe_log(xp.maximum(power - taken - 16 * ulp * (power + (1 + size) * taken), 0.0))
+        lower, upper = padded(least, most)
+        beyond = size >= self.loss_bound(False) * (1 + 8 * self.size * ulp)
+        upper = xp.where(beyond, -xp.inf, xp.minimum(upper, 0.0))
+        lower = xp.where(size >= self.loss_bound(False), -xp.inf, xp.minimum(lower, upper))
+        ends = (_either_side(high, end) for end in (lower, upper))
+        log_alpha = xp.where(high < 0, xp.log1p(-power), safe_log(level))
+        return *padded(*ends), xp.exp(high + log_alpha - _either_side(high, upper))
+
+
+def _either_side(eps, log_delta):
+    """log delta at eps of a symmetric curve from the one at |eps|:
+    delta(-e) = 1 - e^-e (1 - delta(e)).
+    """
+    flipped = eps < 0
+    down = xp.where(flipped, eps, -1.0)
+    return xp.where(flipped, xp.logaddexp(log1mexp(down), down + log_delta), log_delta)
+
+
+def _least_power(base, level, center, reach):
+    """A lower bound of g(level) = min over x = e^eps of G(x) = delta(x) + x level, from brackets of
+    delta around `center`, where G is nearly smallest: the best of points near and far, for a curve
+    bends where it is smooth, and far from each other their rounding does not look like a slope.
+    """
+    center = xp.clip(center, -700.0, 700.0)
+    reach = xp.minimum(3 * reach, 1 + xp.abs(center))
+    steps = (10.0**-power * reach for power in range(1, 6))
+    bounds = [_by_chords(base, level, center, step) for step in steps]
+    return xp.clip(xp.max(xp.stack(bounds), 0), level, 1.0)
+
+
+def _by_chords(base, level, center, step):
+    """The bound from five points x_a < x_b < x_0 < x_c < x_d so far apart.
+
+    delta is convex in x: it lies above the chord of any two points, continued beyond them, with the
+    upper bound at the far point and the lower one at the near. Between x_b and x_0 that is so of
+    (x_a, x_b) from the left and of (x_0, x_c) from the right, and G is least at an end or where
+    both lines meet; between x_0 and x_c alike. Further left it is so of (x_b, x_0), down to x = 0;
+    further right of (x_0, x_c), up to G/level, beyond which x level alone is more.
+    """
+    info = xp.finfo(level.dtype)
+    aside = xp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0], level.dtype)
+    eps = center + step * aside.reshape((5,) + (1,) * level.ndim)
+    lower, upper, _ = base.brackets_near(center, eps, False)
+    x = xp.exp(eps)
+    slack = 16 * info.eps * (1 + xp.abs(eps))
+    add = x * level
+    low = (xp.exp(lower) * (1 - slack) + add) * (1 - slack)
+    high = (xp.exp(upper) * (1 + slack) + add) * (1 + slack)
+
+    def slope(near, far):
+        """Of the chord of G from the lower bound at one point to the upper one at another."""
+        return (high[far] - low[near]) / (x[far] - x[near])
+
+    ends = []
+    for left in (1, 2):
+        width, rise, fall = x[left + 1] - x[left], slope(left, left - 1), slope(left + 1, left + 2)
+        # lines low[left] + rise t and low[left + 1] - fall (width - t), 0 <= t <= width
+        meet = (low[left + 1] - fall * width - low[left]) / xp.where(rise == fall, 1.0, rise - fall)
+        meet = xp.where(rise == fall, 0.0, xp.clip(meet, 0.0, width))
+        for t in (xp.zeros_like(width), meet, width):
+            ends.append(xp.maximum(low[left] + rise * t, low[left + 1] - fall * (width - t)))
+    ends.append(low[1] - xp.maximum(slope(1, 2), 0.0) * x[1])
+    farthest = xp.maximum(high[2] / xp.maximum(level, info.tiny) - x[3], 0.0)
+    beyond = low[3] - xp.maximum(-slope(3, 2), 0.0) * farthest
+    last = base.last_loss()
+    if last is not None:  # delta never falls below what is told for sure
+        beyond = xp.fmax(beyond, last[1] * (1 - 64 * info.eps) + add[3])
+    ends.append(beyond)
+    bound = xp.min(xp.stack(ends), 0)
+    return xp.where(xp.isnan(bound), level, bound * (1 - 64 * info.eps))
