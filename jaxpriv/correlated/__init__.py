@@ -11,6 +11,8 @@ all iterates, which are sums of noisy gradients.
     22.37 3.10
 """
 
+from jaxpriv.correlated.columns import with_unit_columns
+from jaxpriv.correlated.optimum import Optimum, optimise
 from jaxpriv.correlated.participation import ONCE, CyclicPoisson, MinSeparation
 from jaxpriv.correlated.privacy import curve, noise_multiplier
 from jaxpriv.correlated.reach import sensitivity, sensitivity_bounds
@@ -32,8 +34,8 @@ from jaxpriv.correlated.strategies import (
 from jaxpriv.correlated.workloads import PREFIX_SUMS, Workload, error, row_norms, workload
 
 __all__ = ["ONCE", "PREFIX_SUMS", "BandedInverse", "BandedToeplitz", "BufferedToeplitz",
-           "CyclicPoisson", "Dense", "Identity", "MinSeparation", "Recurrence", "Workload",
+           "CyclicPoisson", "Dense", "Identity", "MinSeparation", "Optimum", "Recurrence", "Workload",
            "banded_inverse", "banded_inverse_square_root", "banded_square_root",
            "banded_toeplitz", "buffered_square_root", "buffered_toeplitz", "curve", "dense",
-           "error", "noise_multiplier", "row_norms", "sensitivity", "sensitivity_bounds",
-           "workload"]
+           "error", "noise_multiplier", "optimise", "row_norms", "sensitivity", "sensitivity_bounds",
+           "with_unit_columns", "workload"]

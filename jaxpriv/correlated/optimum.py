@@ -7,8 +7,9 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import check_whole
+from jaxpriv.correlated.columns import least_mean_error
 from jaxpriv.correlated.descent import minimised
-from jaxpriv.correlated.participation import ONCE
+from jaxpriv.correlated.participation import ONCE, MinSeparation
 from jaxpriv.correlated.strategies import (
     BandedInverse,
     BandedToeplitz,
@@ -38,16 +39,15 @@ def optimise(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_S
     Args:
         strategy: where to begin, which decides what is looked for: as many bands, buffers or, of
             a dense matrix, diagonals as it has. `banded_square_root(bands)`,
-            `buffered_square_root(buffers, steps)`, `banded_inverse_square_root(bands)` or
-            `dense(numpy.eye(steps))` with further diagonals are good beginnings.
+            `buffered_square_root(buffers, steps)`, `banded_inverse_square_root(bands)` are good
+            beginnings; `with_unit_columns(strategy, steps)` of a banded one for dense matrices.
         steps, participation, loss, workload: as `error`, which is what is minimised.
         iterations: 1, 2, ...: the largest number of steps of L-BFGS.
 
-    Returns: an `Optimum`, of NumPy arrays in float64; no worse than the beginning. A local optimum,
-        but for dense matrices with loss "mean", where the problem is convex (`jaxpriv.correlated.
-        gram`).
-    Raises: ValueError as `error`; and for a dense matrix with more diagonals than participations
-        are apart, unless a record takes part once.
+    Returns: an `Optimum`, of NumPy arrays in float64; no worse than the beginning. A local
+        optimum, but for dense matrices, whose least mean error is that of a convex problem.
+    Raises: ValueError as `error`; for a dense matrix with more diagonals than participations are
+        apart, unless a record takes part once, and for its loss "max".
     Source: McKenna 2024 (arXiv:2405.15913) for banded Toeplitz matrices, McMahan, Xu, Zhang 2024
         (arXiv:2408.08868) for BLTs, Choquette-Choo et al. 2023 (arXiv:2306.08153) for dense ones.
 
@@ -63,20 +63,33 @@ def optimise(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_S
     if isinstance(strategy, Identity):
         return Optimum(strategy, float(begin), 0)
     if isinstance(strategy, Dense):
-        from jaxpriv.correlated.gram import optimal_dense
-        return Optimum(*optimal_dense(strategy, steps, participation, loss, workload, iterations))
-    free, made, normal = _SHAPES[type(strategy)]
-    workload = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), workload)
+        _check_dense(strategy, participation, loss)
+        found, taken = least_mean_error(strategy, steps, workload, iterations, _TOLERANCE)
+    else:
+        free, made, normal = _SHAPES[type(strategy)]
 
-    def objective(parameters):
-        return xp.log(error(made(parameters), steps, participation, loss, workload))
+        def objective(parameters):
+            return xp.log(error(made(parameters), steps, participation, loss, workload))
 
-    found, taken = minimised(objective, free(strategy), iterations, _TOLERANCE)
-    found = normal(made(found), steps)
+        found, taken = minimised(objective, free(strategy), iterations, _TOLERANCE)
+        strategy, found = normal(strategy, steps), normal(made(found), steps)
     least = error(found, steps, participation, loss, workload)
-    if not least <= begin:
-        found, least = normal(strategy, steps), begin
+    if not least <= begin:  # of a beginning that was the best one already, but for rounding
+        found, least = strategy, begin
     return Optimum(found, float(least), taken)
+
+
+def _check_dense(strategy, participation, loss):
+    if loss != "mean":
+        raise ValueError(f"loss = {loss!r}; dense matrices are optimised for 'mean'")
+    bands = strategy.bands()
+    apart = participation.separation if isinstance(participation, MinSeparation) else bands
+    once = isinstance(participation, MinSeparation) and participation.most == 1
+    if not once and bands > apart:
+        raise ValueError(
+            f"the matrix has {bands} diagonals, and participations are {apart} apart; dense "
+            "matrices are optimised with at most as many, or for participating once"
+        )
 
 
 def _logits(strategy):

@@ -30,10 +30,15 @@ def multiply(one, other, steps):
 
 
 def inverse(column, steps):
-    """The first `steps` coefficients of 1/series, whose first coefficient is not zero.
+    """The first `steps` coefficients of 1/series, whose first coefficient is not zero."""
+    return _inverse(column, steps)
 
-    Newton's method: with g c = 1 + x^n e(x), the inverse goes on as g - x^n g e. What is known
-    already stays as it is, so that a later coefficient's rounding does not reach an earlier one.
+
+def _newton(column, steps):
+    """With g c = 1 + x^n e(x) the inverse goes on as g - x^n g e, twice as far.
+
+    What is known already stays as it is, so that a later coefficient's rounding does not reach an
+    earlier one.
     """
     found = 1 / column[:1]
     while found.shape[0] < steps:
@@ -42,6 +47,16 @@ def inverse(column, steps):
         rest = multiply(column, found, length)[known:]
         found = xp.concatenate([found, -multiply(found, rest, length - known)])
     return found
+
+
+_inverse = xp.custom_jvp(_newton, nondiff_argnums=(1,))
+
+
+@_inverse.defjvp
+def _(steps, primals, tangents):
+    """d(1/c) = -(1/c)^2 dc, one product instead of Newton's many."""
+    found = _inverse(primals[0], steps)
+    return found, -multiply(multiply(found, found, steps), tangents[0], steps)
 
 
 def square_root(steps):
