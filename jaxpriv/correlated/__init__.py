@@ -14,6 +14,7 @@ all iterates, which are sums of noisy gradients.
 from jaxpriv.correlated.columns import with_unit_columns
 from jaxpriv.correlated.optimum import Optimum, optimise
 from jaxpriv.correlated.participation import ONCE, CyclicPoisson, MinSeparation
+from jaxpriv.correlated.planning import Candidate, Plan, plan
 from jaxpriv.correlated.privacy import curve, noise_multiplier
 from jaxpriv.correlated.reach import sensitivity, sensitivity_bounds
 from jaxpriv.correlated.strategies import (
@@ -34,8 +35,9 @@ from jaxpriv.correlated.strategies import (
 from jaxpriv.correlated.workloads import PREFIX_SUMS, Workload, error, row_norms, workload
 
 __all__ = ["ONCE", "PREFIX_SUMS", "BandedInverse", "BandedToeplitz", "BufferedToeplitz",
-           "CyclicPoisson", "Dense", "Identity", "MinSeparation", "Optimum", "Recurrence", "Workload",
+           "Candidate", "CyclicPoisson", "Dense", "Identity", "MinSeparation", "Optimum", "Plan",
+           "Recurrence", "Workload",
            "banded_inverse", "banded_inverse_square_root", "banded_square_root",
            "banded_toeplitz", "buffered_square_root", "buffered_toeplitz", "curve", "dense",
-           "error", "noise_multiplier", "optimise", "row_norms", "sensitivity", "sensitivity_bounds",
+           "error", "noise_multiplier", "optimise", "plan", "row_norms", "sensitivity", "sensitivity_bounds",
            "with_unit_columns", "workload"]

@@ -50,7 +50,8 @@ def least_mean_error(strategy, steps, workload, iterations, tolerance):
     wanted = np.asarray(workload.matrix(steps), np.float64)
 
     def unit(entries):
-        matrix = jnp.zeros((steps, steps)).at[rows, columns].set(entries)
+        matrix = jnp.zeros((steps, steps)).at[rows, columns].set(
+            entries, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True)
         return matrix / jnp.linalg.norm(matrix, axis=0)
 
     def objective(entries):
