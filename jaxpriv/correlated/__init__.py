@@ -39,5 +39,5 @@ __all__ = ["ONCE", "PREFIX_SUMS", "BandedInverse", "BandedToeplitz", "BufferedTo
            "Recurrence", "Workload",
            "banded_inverse", "banded_inverse_square_root", "banded_square_root",
            "banded_toeplitz", "buffered_square_root", "buffered_toeplitz", "curve", "dense",
-           "error", "noise_multiplier", "optimise", "plan", "row_norms", "sensitivity", "sensitivity_bounds",
-           "with_unit_columns", "workload"]
+           "error", "noise_multiplier", "optimise", "plan", "row_norms", "sensitivity",
+           "sensitivity_bounds", "with_unit_columns", "workload"]

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from jaxpriv._checks import check_whole
 from jaxpriv.correlated.descent import minimised
-from jaxpriv.correlated.strategies import Dense
+from jaxpriv.correlated.strategies import Dense, check_strategy
 
 
 def with_unit_columns(strategy, steps):
@@ -22,7 +21,7 @@ def with_unit_columns(strategy, steps):
     the last rows cut them off.
 
     Args:
-        strategy: Toeplitz, of `jaxpriv.correlated`. steps: 1, 2, ...
+        strategy: of `jaxpriv.correlated`. steps: 1, 2, ...
 
     Returns: a `Dense` strategy of float64: of the same sensitivity where columns are orthogonal,
         and a smaller error.
@@ -35,7 +34,9 @@ def with_unit_columns(strategy, steps):
          [0.6 0.8 0. ]
          [0.  0.6 1. ]]
     """
-    check_whole("steps", steps)
+    check_strategy(strategy, steps)
+    if isinstance(strategy, Dense):
+        return Dense(np.asarray(strategy.matrix) / np.linalg.norm(strategy.matrix, axis=0))
     column = np.asarray(strategy.column(steps), np.float64)
     behind = np.subtract.outer(np.arange(steps), np.arange(steps))
     matrix = np.where(behind >= 0, column[np.maximum(behind, 0)], 0.0)

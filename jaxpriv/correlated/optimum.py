@@ -10,12 +10,14 @@ from jaxpriv._checks import check_whole
 from jaxpriv.correlated.columns import least_mean_error
 from jaxpriv.correlated.descent import minimised
 from jaxpriv.correlated.participation import ONCE, MinSeparation
+from jaxpriv.correlated.reach import columns_apart, non_increasing
 from jaxpriv.correlated.strategies import (
     BandedInverse,
     BandedToeplitz,
     BufferedToeplitz,
     Dense,
     Identity,
+    check_strategy,
 )
 from jaxpriv.correlated.workloads import PREFIX_SUMS, error
 
@@ -55,9 +57,10 @@ def optimise(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_S
         >>> begin = correlated.banded_square_root(4)
         >>> found = optimise(begin, steps=64)
         >>> print(f"{correlated.error(begin, 64):.4f} {found.error:.4f}")
-        3.0 2.9
+        3.3511 3.2406
     """
     check_whole("iterations", iterations)
+    check_strategy(strategy, steps)
     strategy = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), strategy)
     begin = error(strategy, steps, participation, loss, workload)
     if isinstance(strategy, Identity):
@@ -67,6 +70,9 @@ def optimise(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_S
         found, taken = least_mean_error(strategy, steps, workload, iterations, _TOLERANCE)
     else:
         free, made, normal = _SHAPES[type(strategy)]
+        if isinstance(strategy, BandedToeplitz) and not columns_apart(strategy, steps,
+                                                                       participation):
+            free, made = _falls, _falling
 
         def objective(parameters):
             return xp.log(error(made(parameters), steps, participation, loss, workload))
@@ -101,6 +107,18 @@ def _logits(strategy):
 
 def _buffered(parameters):
     return BufferedToeplitz(xp.sigmoid(parameters[0]), xp.exp(parameters[1]))
+
+
+def _falls(strategy):
+    """Of coefficients that do not increase, whose sensitivity is smooth and exact: the square roots
+    of what they lose.
+    """
+    column = np.asarray(non_increasing(strategy.coefficients))
+    return np.sqrt(column - np.append(column[1:], 0.0))
+
+
+def _falling(parameters):
+    return BandedToeplitz(xp.cumsum((parameters * parameters)[::-1])[::-1])
 
 
 def _unit_column(strategy, steps):

@@ -73,7 +73,8 @@ def _heaviest(rows, separation, count):
     best = np.zeros((rows.shape[0], steps + separation))
     if count * separation >= steps:  # there is room for no more anyhow
         for step in range(steps - 1, -1, -1):
-            best[:, step] = np.maximum(best[:, step + 1], rows[:, step] + best[:, step + separation])
+            taken = rows[:, step] + best[:, step + separation]
+            best[:, step] = np.maximum(best[:, step + 1], taken)
         return best[:, 0]
     for _ in range(count):
         taken = rows + best[:, separation:]

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxpriv._checks import check_number, check_whole
-from jaxpriv._checks import POSITIVE
+from jaxpriv._checks import check_whole
 from jaxpriv.correlated.optimum import optimise
 from jaxpriv.correlated.participation import CyclicPoisson
 from jaxpriv.correlated.privacy import curve, noise_multiplier
@@ -65,10 +64,10 @@ def plan(steps, dataset_size, batch_size, *, bands=None, loss="mean", workload=P
         (arXiv:2405.15913).
 
         >>> from jaxpriv import correlated
-        >>> found = correlated.plan(steps=64, dataset_size=6400, batch_size=400, epsilon=8.0,
-        ...                         delta=1e-5)
-        >>> found.best.bands, [one.bands for one in found.candidates]
-        (1, [1])
+        >>> found = correlated.plan(steps=64, dataset_size=6400, batch_size=400, bands=[1, 16],
+        ...                         epsilon=8.0, delta=1e-5)
+        >>> print(*(f"{one.bands}: {one.error:.5f}" for one in found.candidates), found.best.bands)
+        1: 0.01072 16: 0.00767 16
     """
     check_whole("steps", steps)
     check_whole("dataset_size", dataset_size)

@@ -49,7 +49,7 @@ def curve(strategy, noise_multiplier, steps, participation=ONCE):
         4.198
         >>> amplified = correlated.CyclicPoisson(4, rate=0.04)
         >>> print(f"{curve(strategy, 4.0, 1000, amplified).symmetric().epsilon(1e-5):.3f}")
-        0.771
+        0.741
     """
     return _curve(_certified(strategy, steps, participation), noise_multiplier, steps,
                   participation)

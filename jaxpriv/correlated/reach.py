@@ -19,10 +19,10 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._checks import check_whole, is_traced
-from jaxpriv.correlated.participation import ONCE, CyclicPoisson
+from jaxpriv._checks import is_traced
+from jaxpriv.correlated.participation import ONCE, CyclicPoisson, MinSeparation
 from jaxpriv.correlated.patterns import bounds_of_dense
-from jaxpriv.correlated.strategies import Dense
+from jaxpriv.correlated.strategies import Dense, check_strategy
 
 _ULP = 2.0**-52
 
@@ -70,7 +70,7 @@ def sensitivity_bounds(strategy, steps, participation=ONCE):
         >>> blt = correlated.buffered_toeplitz([0.9, 0.5], [0.2, 0.3])
         >>> low, high = sensitivity_bounds(blt, 1000, correlated.MinSeparation(100))
         >>> print(f"{low:.4f} {bool(0 < high - low < 1e-12 * low)}")
-        3.8310 True
+        3.9354 True
     """
     if is_traced(strategy):
         raise ValueError("sensitivity_bounds are of concrete numbers; `sensitivity` is traced")
@@ -111,11 +111,19 @@ def check_bands(strategy, cycle):
         )
 
 
+def columns_apart(strategy, steps, participation):
+    """Is no step of C x reached by two participations of one record?"""
+    separation, count = _pattern(strategy, steps, participation)
+    return _orthogonal(strategy, separation, count)
+
+
 def _pattern(strategy, steps, participation):
     """(separation, how often) of the worst pattern."""
-    check_whole("steps", steps)
-    if isinstance(strategy, Dense) and strategy.matrix.shape[0] != steps:
-        raise ValueError(f"the matrix is for {strategy.matrix.shape[0]} steps, not {steps}")
+    check_strategy(strategy, steps)
+    if not isinstance(participation, (MinSeparation, CyclicPoisson)):
+        raise ValueError(
+            f"participation = {participation!r}; accepted: MinSeparation(...), CyclicPoisson(...)"
+        )
     if isinstance(participation, CyclicPoisson):
         check_bands(strategy, participation.cycle)
         return steps, 1

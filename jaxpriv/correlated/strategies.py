@@ -22,6 +22,7 @@ from jaxpriv.correlated import series
 
 REAL = Domain(-np.inf, np.inf, "(-inf, inf)", open_low=True, open_high=True)
 _ULP = 2.0**-52
+_STEPS = 10**7  # all columns of so many fit into memory
 _POWER = 8  # ulp of a power; the C library's are within 1, NumPy's vectorised ones within 4
 
 
@@ -104,7 +105,7 @@ class BandedToeplitz:
 
 @pytree
 class BufferedToeplitz:
-    """BLT: C is Toeplitz with c_0 = 1 and c_t = sum_i scale_i decay_i^(t-1), a few decaying buffers.
+    """BLT: C is Toeplitz with c_0 = 1, c_t = sum_i scale_i decay_i^(t-1): a few buffers that decay.
 
     Made by `buffered_toeplitz`. Source: Dvijotham et al. 2024 (arXiv:2404.16706); McMahan, Xu,
     Zhang 2024 (arXiv:2408.08868).
@@ -204,6 +205,9 @@ class Dense:
         return int(max(rows - columns, default=0)) + 1
 
 
+_STRATEGIES = (Identity, BandedToeplitz, BufferedToeplitz, BandedInverse, Dense)
+
+
 def banded_toeplitz(coefficients):
     """The strategy whose C is banded and Toeplitz.
 
@@ -283,7 +287,7 @@ def banded_square_root(bands):
         >>> banded_square_root(3).coefficients
         array([1.   , 0.5  , 0.375])
     """
-    check_whole("bands", bands)
+    check_whole("bands", bands, most=_STEPS)
     return BandedToeplitz(series.square_root(bands))
 
 
@@ -295,7 +299,7 @@ def banded_inverse_square_root(bands):
         >>> banded_inverse_square_root(3).coefficients
         array([ 1.   , -0.5  , -0.125])
     """
-    check_whole("bands", bands)
+    check_whole("bands", bands, most=_STEPS)
     return BandedInverse(series.inverse_square_root(bands))
 
 
@@ -307,15 +311,24 @@ def buffered_square_root(buffers, steps):
     piece is put at its mean: positive scales, so that C is non-increasing.
 
         >>> print(*buffered_square_root(3, 100).column(4).round(3))
-        1.0 0.5 0.37 0.306
+        1.0 0.5 0.331 0.267
     """
     check_whole("buffers", buffers, most=100)
-    check_whole("steps", steps)
+    check_whole("steps", steps, most=_STEPS)
     gaps = np.concatenate([float(steps + 1) ** (-np.arange(buffers) / buffers), [0.0]])
     angle = np.arccos(np.sqrt(gaps))
     mass = np.diff(angle) / (np.pi / 2)
     first_moment = np.diff(angle - np.sin(2 * angle) / 2) / np.pi
     return BufferedToeplitz(first_moment / mass, first_moment)
+
+
+def check_strategy(strategy, steps):
+    """Raise ValueError for what is no strategy, or none for so many steps."""
+    check_whole("steps", steps, most=_STEPS)
+    if not isinstance(strategy, _STRATEGIES):
+        raise ValueError(f"strategy = {strategy!r}; accepted: those of jaxpriv.correlated")
+    if isinstance(strategy, Dense) and strategy.matrix.shape[0] != steps:
+        raise ValueError(f"the matrix is for {strategy.matrix.shape[0]} steps, not {steps}")
 
 
 def _series(name, value):

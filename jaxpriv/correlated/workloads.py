@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._checks import BELOW_ONE, NONNEGATIVE, as_parameter, check_whole
+from jaxpriv._checks import BELOW_ONE, NONNEGATIVE, as_parameter, check_number, is_traced
 from jaxpriv._pytree import pytree
 from jaxpriv.correlated import series
 from jaxpriv.correlated.participation import ONCE
 from jaxpriv.correlated.reach import sensitivity
-from jaxpriv.correlated.strategies import Dense
+from jaxpriv.correlated.strategies import Dense, check_strategy
 
 _ORDER = 64  # states of a recurrence up to which it is followed, step by step
 
@@ -55,11 +55,17 @@ def workload(rates=None, momentum=0.0):
          [1.5   1.    0.   ]
          [1.625 1.25  0.5  ]]
     """
+    for name, value, domain in (("rates", rates, NONNEGATIVE), ("momentum", momentum, BELOW_ONE)):
+        if value is not None and not is_traced(value):
+            check_number(name, value, domain)
     if rates is not None:
         rates = xp.asarray(as_parameter("rates", rates, NONNEGATIVE))
         if rates.ndim != 1:
             raise ValueError(f"rates has shape {rates.shape}; accepted: one rate for each step")
-    return Workload(rates, as_parameter("momentum", momentum, BELOW_ONE))
+    momentum = as_parameter("momentum", momentum, BELOW_ONE)
+    if np.shape(momentum):
+        raise ValueError(f"momentum has shape {np.shape(momentum)}; accepted: one number")
+    return Workload(rates, momentum)
 
 
 def row_norms(strategy, steps, workload=PREFIX_SUMS):
@@ -76,13 +82,13 @@ def row_norms(strategy, steps, workload=PREFIX_SUMS):
         >>> print(row_norms(correlated.Identity(), 4).round(3))
         [1.    1.414 1.732 2.   ]
     """
-    check_whole("steps", steps)
+    check_strategy(strategy, steps)
+    if not isinstance(workload, Workload):
+        raise ValueError(f"workload = {workload!r}; accepted: a correlated.workload(...)")
     rates = workload.rates
     if rates is not None and rates.shape[0] != steps:
         raise ValueError(f"rates are for {rates.shape[0]} steps, not {steps}")
     if isinstance(strategy, Dense):
-        if strategy.matrix.shape[0] != steps:
-            raise ValueError(f"the matrix is for {strategy.matrix.shape[0]} steps, not {steps}")
         # B C = A, of which numpy solves C^T B^T = A^T
         rows = xp.linalg.solve(strategy.matrix.T, workload.matrix(steps).T)
         return xp.sqrt(xp.sum(rows * rows, 0))
@@ -110,7 +116,7 @@ def error(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_SUMS
         >>> print(f"{error(correlated.Identity(), 1024):.3f}")
         22.638
         >>> print(f"{error(correlated.banded_square_root(1024), 1024):.3f}")
-        3.092
+        3.110
     """
     if loss not in ("mean", "max"):
         raise ValueError(f"loss = {loss!r}; accepted: 'mean', 'max'")
