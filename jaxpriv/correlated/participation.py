@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jaxpriv._checks import RATE, as_parameter, check_whole
+from jaxpriv._checks import RATE, check_number, check_whole, is_traced
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class CyclicPoisson:
 
     def __post_init__(self):
         check_whole("cycle", self.cycle)
-        as_parameter("rate", self.rate, RATE)
+        if not is_traced(self.rate):
+            check_number("rate", self.rate, RATE)
 
     def times(self, steps):
         """How often a record of the first group may take part."""
