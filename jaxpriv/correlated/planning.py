@@ -60,7 +60,7 @@ def plan(steps, dataset_size, batch_size, *, bands=None, loss="mean", workload=P
         has the smaller error at the price of more gradients, which is for you to weigh.
     Guarantee: the target holds at every candidate's noise_multiplier, see `noise_multiplier`.
     Raises: ValueError for values outside their range, and an impossible target.
-    Source: Choquette-Choo et al. 2023 (arXiv:2306.08153), Section 4; McKenna 2024
+    Source: Choquette-Choo et al. 2023 (arXiv:2306.08153); McKenna 2024
         (arXiv:2405.15913).
 
         >>> from jaxpriv import correlated

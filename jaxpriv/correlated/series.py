@@ -63,7 +63,7 @@ def square_root(steps):
     """(1 - x)^(-1/2), binom(2j, j)/4^j: the matrix whose square sums up.
 
     Of all Toeplitz factorisations that of the least maximal error for a record that takes part
-    once (Fichtenberger, Henzinger, Upadhyay 2023; Dvijotham et al. 2024, Theorem 1.2).
+    once (Fichtenberger, Henzinger, Upadhyay 2023; Dvijotham et al. 2024).
     """
     index = np.arange(1, steps)
     return np.cumprod(np.concatenate([[1.0], (2 * index - 1) / (2 * index)]))

@@ -47,7 +47,8 @@ def test_schedules_by_columns_are_those_by_recurrence():
         one = workloads._by_recurrence(strategy, steps, made)
         other = workloads._by_columns(strategy, steps, made)
         np.testing.assert_allclose(one, other, rtol=1e-10)
-        np.testing.assert_allclose(correlated.row_norms(strategy, steps, made) ** 2, one, rtol=1e-10)
+        norms = correlated.row_norms(strategy, steps, made)
+        np.testing.assert_allclose(norms**2, one, rtol=1e-10)
 
 
 def test_both_executors_agree():
