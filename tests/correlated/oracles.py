@@ -38,6 +38,8 @@ def strategies(random):
         ("square root", lambda steps: banded([central(j) for j in range(7)], steps),
          correlated.banded_square_root(7)),
         ("banded", lambda steps: banded(taps, steps), correlated.banded_toeplitz(taps)),
+        ("short", lambda steps: banded([1.0, 0.7, -0.4], steps),
+         correlated.banded_toeplitz([1.0, 0.7, -0.4])),
         ("buffered", buffered, correlated.buffered_toeplitz(decay, scale)),
         ("inverse square root", lambda steps: inverted(root, steps),
          correlated.banded_inverse_square_root(4)),

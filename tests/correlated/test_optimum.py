@@ -13,6 +13,8 @@ from jax_privacy.matrix_factorization import buffered_toeplitz
 from scipy.optimize import minimize
 
 from jaxpriv import correlated
+from jaxpriv.correlated import optimum
+from jaxpriv.correlated.descent import minimised
 from tests.correlated.oracles import least_error, toeplitz
 
 # by (loss, bands): 1 band is DP-SGD
@@ -157,6 +159,34 @@ def test_banded_inverses_gain_most():
     other = minimize(lambda rest: float(value(rest)), start, method="Nelder-Mead",
                      options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 2000})
     np.testing.assert_allclose(found.error, other.fun, rtol=1e-7)
+
+
+def test_the_descent_is_quasi_newton():
+    """A quadratic form and Rosenbrock's valley in no more steps than SciPy's L-BFGS."""
+    weights = np.logspace(0, 3, 30)
+
+    def bowl(vector):
+        return jnp.sum(weights * (vector - 1) ** 2)
+
+    found, taken = minimised(bowl, np.zeros(30), 1000, 1e-14)
+    np.testing.assert_allclose(found, 1.0, atol=1e-6)
+    other = minimize(lambda v: (np.sum(weights * (v - 1) ** 2), 2 * weights * (v - 1)),
+                     np.zeros(30), jac=True, method="L-BFGS-B",
+                     options={"maxcor": 20, "ftol": 1e-30, "gtol": 1e-7})
+    assert taken < 1.2 * other.nit
+
+    def valley(parts):
+        return (1 - parts["x"]) ** 2 + 100 * (parts["y"] - parts["x"] ** 2) ** 2
+
+    found, taken = minimised(valley, {"x": -1.2, "y": 1.0}, 1000, 1e-14)
+    np.testing.assert_allclose([found["x"], found["y"]], 1.0, atol=1e-6)
+    assert taken < 60
+
+
+def test_coefficients_that_fall_are_found_again():
+    begin = correlated.banded_square_root(9)
+    again = optimum._falling(optimum._falls(begin))
+    np.testing.assert_allclose(again.coefficients, begin.coefficients, rtol=1e-14)
 
 
 def test_nothing_is_lost():

@@ -60,6 +60,24 @@ def test_dense_against_all_patterns(steps, bands, separation, most, signs, seed)
         np.testing.assert_allclose([low, high], exact, rtol=1e-11)
 
 
+@pytest.mark.parametrize("separation", [1, 2, 3])
+def test_dense_where_neighbours_meet_last(separation):
+    """Around the number of bands at which others than neighbours in a pattern begin to meet."""
+    steps = 9
+    for bands in range(2 * separation - 1, 2 * separation + 3):
+        for seed in range(8):
+            matrix = random_matrix(np.random.default_rng(seed), steps, bands, signs=False)
+            made = correlated.dense(matrix)
+            for most in (2, 3, None):
+                schema = correlated.MinSeparation(separation, most)
+                exact = reach(matrix, separation, schema.times(steps))
+                low, high = correlated.sensitivity_bounds(made, steps, schema)
+                assert low <= exact * (1 + 1e-13)
+                assert exact <= high * (1 + 1e-13)
+                if bands <= 2 * separation:
+                    np.testing.assert_allclose([low, high], exact, rtol=1e-11)
+
+
 def test_dense_is_exact_where_what_is_shared_falls():
     """All diagonals, as of Toeplitz matrices that do not increase, and with columns that shrink."""
     steps = 10
