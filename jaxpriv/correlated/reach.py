@@ -77,22 +77,33 @@ def sensitivity_bounds(strategy, steps, participation=ONCE):
     strategy = _in_float64(strategy)
     separation, count = _pattern(strategy, steps, participation)
     if isinstance(strategy, Dense):
-        return bounds_of_dense(strategy.matrix, separation, count)
-    column, doubt = strategy.column(steps), strategy.column_doubt(steps)
-    if _orthogonal(strategy, separation, count):
+        unit = _power_of_two(strategy.matrix)
+        low, high = bounds_of_dense(strategy.matrix / unit, separation, count)
+        return _outward(low, high, unit)
+    with np.errstate(over="ignore", invalid="ignore"):
+        column, doubt = strategy.column(steps), strategy.column_doubt(steps)
+    if not np.all(np.isfinite(column + doubt)):
+        return 0.0, math.inf
+    unit = _power_of_two(column)
+    low, high = _bounds_of_column(column / unit, doubt / unit, separation, count,
+                                  _orthogonal(strategy, separation, count))
+    return _outward(low, high, unit)
+
+
+def _bounds_of_column(column, doubt, separation, count, orthogonal):
+    steps = column.shape[0]
+    if orthogonal:
         often = _columns_reaching(steps, separation, count)
         near = np.maximum(abs(column) - doubt, 0.0), abs(column) + doubt
-        return _rounded(*(math.fsum(often * each * each) for each in near))
+        return tuple(math.sqrt(math.fsum(often * each * each)) for each in near)
     above = np.maximum.accumulate((abs(column) + doubt)[::-1])[::-1]
     rows = -(-steps // separation)
-    vector, size = _combined(column, separation, count), _combined(abs(column) + doubt, separation,
-                                                                   rows)
-    # a sum of `rows` terms, less one: each is off by at most that many ulp of the terms' moduli
-    slack = 4 * rows * _ULP * size + _combined(doubt, separation, count)
-    least = np.maximum(abs(vector) - slack, 0.0)
-    most = _combined(above, separation, count) + 4 * rows * _ULP * _combined(above, separation,
-                                                                             rows)
-    return _rounded(math.fsum(least * least), math.fsum(most * most))
+    # a sum of `rows` terms, less another: off by at most so many ulp of the terms' moduli
+    blur = 4 * rows * _ULP
+    slack = blur * _combined(abs(column), separation, rows) + _combined(doubt, separation, rows)
+    least = np.maximum(abs(_combined(column, separation, count)) - slack, 0.0)
+    most = _combined(above, separation, count) + blur * _combined(above, separation, rows)
+    return math.sqrt(math.fsum(least * least)), math.sqrt(math.fsum(most * most))
 
 
 def non_increasing(column):
@@ -174,8 +185,16 @@ def _columns_reaching(steps, separation, count):
     return np.minimum(count, -(-(steps - np.arange(steps)) // separation)).astype(np.float64)
 
 
-def _rounded(low, high):
-    return math.sqrt(max(low, 0.0)) * (1 - 16 * _ULP), math.sqrt(high) * (1 + 16 * _ULP)
+def _power_of_two(values):
+    """By which the largest is near 1, so that no square that counts leaves the normal numbers."""
+    return 2.0 ** min(int(np.frexp(np.max(abs(values)))[1]), 1023)
+
+
+def _outward(low, high, unit):
+    """Both, times a power of two, moved by more than the rounding of squares, roots and products.
+    """
+    return (max(float(low * (1 - 16 * _ULP) * unit) - 5e-324, 0.0),
+            float(np.nextafter(high * (1 + 16 * _ULP) * unit, math.inf)))
 
 
 def _in_float64(strategy):

@@ -90,5 +90,13 @@ def test_extremes():
                                                            20), rtol=1e-12)
     np.testing.assert_allclose(correlated.sensitivity(correlated.banded_square_root(50), 3),
                                np.sqrt(1 + 0.25 + 0.375**2), rtol=1e-12)
+    for size in (1e-307, 1e-200, 1e200, 1e307):
+        for made in (correlated.banded_toeplitz([size, 0.75 * size]),
+                     correlated.dense([[size, 0.0], [0.75 * size, size]])):
+            low, high = correlated.sensitivity_bounds(made, 2)
+            assert low <= 1.25 * size <= high
+            assert high - low <= 1e-13 * size + 1e-322
+    assert correlated.sensitivity_bounds(correlated.banded_inverse([1.0, 3.0, -7.0]), 500,
+                                         MinSeparation(2, 3)) == (0.0, np.inf)
     low, high = correlated.sensitivity_bounds(correlated.buffered_toeplitz([0.0], [0.0]), 100)
     assert low <= 1 <= high < 1 + 1e-13
