@@ -31,7 +31,7 @@ def sensitivity(strategy, steps, participation=ONCE):
     """How far one record moves C x, in clipping norms: |C u| at its largest.
 
     Args:
-        strategy: of `jaxpriv.correlated`. steps: 1, 2, ... 1e9.
+        strategy: of `jaxpriv.correlated`. steps: 1, 2, ... 1e7.
         participation: `MinSeparation`, or `CyclicPoisson`, for which this is the sensitivity of
             taking part once, the largest length of a column.
 

@@ -75,7 +75,8 @@ def row_norms(strategy, steps, workload=PREFIX_SUMS):
         strategy: of `jaxpriv.correlated`. steps: 1, 2, ... workload: a `Workload`.
 
     Returns: `Float[Array, "steps"]`, in units of g. O(T log T) for equal rates; for a schedule
-        O(T n^2) where C^-1 is a recurrence of n <= 64 states, and O(T^2) time, O(T) memory, else.
+        O(T n^2) where C^-1 is a recurrence of n <= 64 states, and O(T^2) time, O(T) memory, else
+        (of its derivative O(T^2) memory).
     Raises: ValueError for a schedule, or a dense matrix, of another number of steps.
 
         >>> from jaxpriv import correlated
