@@ -26,7 +26,7 @@ __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibra
            "tradeoff", "worst_case"]
 # imported when first asked for: tables, trainers and loaders bring Flax and more,
 # which curves do not need
-_LATER = ("datasets", "report", "training")
+_LATER = ("correlated", "datasets", "report", "training")
 
 
 def __getattr__(name):
