@@ -13,8 +13,8 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _FIRST, _FINEST = 256, 1024  # points
 _NARROW = 1e-5  # of log delta
-_RARE = 0.3  # steps with the record, on average
-_MOST = 1 << 17  # steps
+RARE = 0.3  # steps with the record, on average
+MOST = 1 << 17  # steps
 _COARSE = 200  # points of a first look
 
 
@@ -139,18 +139,9 @@ def chain_of(steps, flipped):
                 return None, False
             parts.append((experiment, count))
             heavy += float(_rate(experiment)) * count
-    if not parts or sum(count for _, count in parts) > _MOST:
+    if not parts or sum(count for _, count in parts) > MOST:
         return None, False
-    return Chain(parts, bool(flipped)), heavy <= _RARE
-
-
-def rarely_heavy(steps):
-    """Are `Step`s so few, and the record so seldom in them, that their laws are the better means,
-    whatever the entry?
-    """
-    count = sum(np.sum(step.count, -1) for step in steps)
-    heavy = sum(np.sum(step.count * _rate(step.experiment), -1) for step in steps)
-    return bool(np.all((count <= _MOST) & (heavy <= _RARE)))
+    return Chain(parts, bool(flipped)), heavy <= RARE
 
 
 def _rate(experiment):

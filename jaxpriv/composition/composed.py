@@ -11,6 +11,7 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import line
+from jaxpriv.composition.chain import MOST, RARE
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.composition.gridded import Gridded
@@ -245,10 +246,20 @@ class Composed(Directed):
 
     def means(self):
         """Few rarely heavy steps have transforms that decay slowly: their laws first."""
-        lattice = self.on_lattice()
-        if lattice is None:
-            return (self,)
-        return (lattice, self) if lattice.rarely_heavy() else (self, lattice)
+        sampled = all(isinstance(term.transform, Sampled) for term in self.terms)
+        lattice = self.on_lattice() if sampled and self._rarely_heavy() else None
+        if lattice is not None:
+            yield lattice
+        yield self
+        lattice = self.on_lattice() if lattice is None else None
+        if lattice is not None:
+            yield lattice
+
+    def _rarely_heavy(self):
+        steps = [resolved((term.count, term.transform.rate), np.float64) for term in self.terms]
+        count = sum(np.sum(count, -1) for count, _ in steps)
+        heavy = sum(np.sum(count * rate, -1) for count, rate in steps)
+        return bool(np.all((count <= MOST) & (heavy <= RARE)))
 
     def on_lattice(self):
         """The same experiment by its laws in place of its transforms; None where these are of

@@ -109,10 +109,6 @@ class Gridded(Directed):
     def full(self):
         return all(step.experiment.full() for step in self.steps)
 
-    def rarely_heavy(self):
-        """Are the steps' laws at uneven losses the better means, for all entries?"""
-        return chain.rarely_heavy(self.aligned(self.batch_shape(), np.float64).steps)
-
     def directed(self, reverse):
         return replace(self, flipped=self.flipped ^ reverse)
 

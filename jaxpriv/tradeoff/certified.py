@@ -245,16 +245,17 @@ def _by_all_means(bounds_of, logarithms):
     """Bounds by the experiment's first means; those that are wide are narrowed by others."""
 
     def narrowed(experiment, *values):
-        first, *others = experiment.means()
-        low, high = (np.array(bound) for bound in bounds_of(first, *values))
+        means = experiment.means()
+        low, high = (np.array(bound) for bound in bounds_of(next(means), *values))
         shape = low.shape
         low, high = low.ravel(), high.ravel()
-        for other in others:
+        while True:
             with np.errstate(invalid="ignore"):
                 allowed = _WIDE * (1.0 if logarithms else np.abs(high))
                 wide = ((high - low > allowed) | (high == np.inf)) & (high > -np.inf)
                 wide &= ~(logarithms & (high < _DEEP))
-            if not wide.any():
+            other = next(means, None) if wide.any() else None
+            if other is None:
                 break
             spread = (
                 other.aligned(shape, xp.float64),

@@ -251,10 +251,10 @@ class Experiment(ABC):
         )
 
     def means(self):
-        """The same experiment by one or several means, by NumPy: the brackets of the next may be
-        narrow where those before are wide.
+        """The same experiment by one or several means, by NumPy, one after the other: the brackets
+        of the next may be narrow where those before are wide.
         """
-        return (self,)
+        yield self
 
     def brackets(self, low, high):
         """The brackets of both directions."""

@@ -70,7 +70,7 @@ class Group(Experiment):
         return Group(self.base.as_narrow_as(width / self.size), self.size)
 
     def means(self):
-        return tuple(Group(base, self.size) for base in self.base.means())
+        return (Group(base, self.size) for base in self.base.means())
 
     def reversed(self):
         return self

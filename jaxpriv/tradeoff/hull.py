@@ -221,9 +221,15 @@ class Hull(Envelope):
         return own, own
 
     def means(self):
-        known = [member.means() for member in self.members]
-        return tuple(type(self)(tuple(own[min(k, len(own) - 1)] for own in known))
-                     for k in range(max(map(len, known))))
+        """Of all members together; who has no further means stays with the last."""
+        sources = [member.means() for member in self.members]
+        members = tuple(map(next, sources))
+        while True:
+            yield type(self)(members)
+            further = [next(source, None) for source in sources]
+            if all(member is None for member in further):
+                return
+            members = tuple(map(lambda new, old: old if new is None else new, further, members))
 
     def tail_mu(self):
         known = [member.tail_mu() for member in self.members]
