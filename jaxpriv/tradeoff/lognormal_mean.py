@@ -1,0 +1,345 @@
+"""The mean M of t independent lognormals L = e^(a x - a^2/2), x ~ N(0, 1): E (K - M)_+ and P(M < K)
+along one vertical line, at a cost that does not depend on t, with a bound of every error.
+
+With N(z) = E e^(-z (M - 1)) = (1 + E g(v))^t, v = z (L - 1)/t, g(v) = e^-v - 1 + v, for E v = 0,
+
+    E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz,   P(M < K) the same by 1/z,   Re z = c > 0.
+
+**E g** is taken along x + i theta, which turns L by e^(i a theta). For 0 <= arg z <= pi/2 and theta in
+[-2d, 0], d <= pi/(4 a), Re(z L) >= 0 all over that strip, hence |e^-v| <= e^(c/t) and, with r = L - 1,
+|g(v)| <= e^(c/t) min(|v|^2/2, 2 |v|). The trapezoidal rule of step h in its middle, theta = -d, is
+therefore off by at most
+
+    2 e^(2 d^2)/(e^(2 pi d/h) - 1) e^(c/t) min(|z|^2/(2 t^2) (e^(a^2) - 1 + 4 a^2 d^2), 4 |z|/t),
+
+for |n(x + i theta)| = n(x) e^(theta^2/2) and E |L e^(i a theta) - 1|^2 = e^(a^2) + 1 - 2 cos(a theta).
+Columns with |v| < 1 are summed as moments, a polynomial in z; of the others e^-v is a product of two
+exponentials, for nodes on the line are evenly spaced, and the sum a product of matrices.
+
+**The line**, by the midpoint rule of step 2 pi/W, gives exactly sum_j (-1)^j e^(-c j W) Put(K + j W):
+the terms j != 0 are bounded by Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for x <= 0, and by
+Chernoff, Put(x) <= e^(s (x - 1)) N(s)/(e s) for every s > 0. What it leaves out, |y| > Y, is bounded
+by the shift again: |N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t, s = c cos(a theta) +
+y sin(a |theta|), which falls with y.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxpriv import _array as xp
+
+_DEPTH = 42.0  # e^-42 of a trapezoidal rule is 6e-19
+_REACH = 9.4  # standard deviations that nodes reach to: 3e-21 lies beyond
+_BEYOND = 2 * math.exp(-_REACH**2 / 2) / (_REACH * math.sqrt(2 * math.pi))
+_ORDER = 20  # moments: 1/21! is 2e-20
+_FIRST = 8  # nodes of a line's first block; each further block doubles them
+_COLUMNS, _NODES = 512, 2048  # of JAX's programs
+_MOST, _WORK = 1 << 18, 1 << 27  # nodes of a line, and products, by NumPy
+_ULP = 2.0**-52
+
+
+class Columns(NamedTuple):
+    """The rule in x for E g: weights, r = L - 1, and how far both are off, in ulp of themselves;
+    `real` is the rule on the real axis. gap: of the trapezoidal rule.
+    """
+
+    a: Any
+    t: Any
+    weight: Any
+    rise: Any
+    doubt: Any
+    real_log_weight: Any
+    real_rise: Any
+    gap: Any
+    depth: Any
+
+
+class Line(NamedTuple):
+    """N along Re z = c: log N at the nodes, its relative error, and what bounds the rest.
+
+    logs: log N(c), and upper bounds of log N at c times `_TILTS`; log_end: of |N| beyond the last
+    node; log_fall: log of the integral of that bound over y from there.
+    """
+
+    c: Any
+    step: Any
+    z: Any
+    log_n: Any
+    error: Any
+    log_c: Any
+    logs: Any
+    log_end: Any
+    log_fall: Any
+    last: Any
+    spread: Any
+
+
+class Integrals(NamedTuple):
+    """At one K: log of the scale, E (K - M)_+ and P(M < K) in units of it, and their errors."""
+
+    log_scale: Any
+    put: Any
+    below: Any
+    put_error: Any
+    below_error: Any
+
+
+_TILTS = np.array([0.125, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0])
+
+
+def columns(a, t):
+    """The rule of one a, t (scalars, float64)."""
+    depth = xp.minimum(xp.stop_gradient(1.0 + 0 * a), math.pi / (4 * xp.stop_gradient(a)))
+    low, high = -_REACH, _REACH + xp.stop_gradient(a)
+    if xp.any_jax(a, t):
+        count = _COLUMNS
+        step = (high - low) / (count - 1)
+        x = low + step * xp.arange(count, dtype=xp.float64)
+    else:
+        step = 2 * math.pi * depth / _DEPTH
+        x = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
+    log_weight = xp.log(step) - 0.5 * x * x - 0.5 * math.log(2 * math.pi)
+    size = xp.exp(log_weight + 0.5 * depth**2)
+    weight = xp.make_complex(size * xp.cos(x * depth), size * xp.sin(x * depth))
+    exponent, angle = a * x - 0.5 * a * a, -a * depth
+    grown, growth = xp.expm1(exponent), xp.exp(exponent)
+    rise = xp.make_complex(
+        grown * xp.cos(angle) - 2 * xp.sin(0.5 * angle) ** 2, growth * xp.sin(angle)
+    )
+    # r moves by L times the error of its exponent, which 4 ulp of its terms bound
+    moved = 4 * growth * (xp.abs(a * x) + a * a) / xp.maximum(xp.abs(rise), 1e-300)
+    doubt = xp.stop_gradient(96 + 2 * moved + x * x + 4 * xp.abs(x) * depth)
+    gap = 2 * xp.exp(2 * depth**2) / xp.expm1(2 * math.pi * depth / step)
+    return Columns(a, t, weight, rise, doubt, log_weight, grown, gap, depth)
+
+
+def log_means(own, s):
+    """Upper bounds of log E e^(-s (L - 1)/t) at real s >= 0, (k,), and the estimates."""
+    scaled = s / own.t
+    v = scaled[:, None] * own.real_rise
+    small = xp.abs(v) < 0.05
+    little = xp.where(small, v, 0.0)
+    series = xp.zeros_like(little)
+    for k in range(12, 2, -1):
+        series = -little / k * (1 + series)
+    g = xp.where(small, 0.5 * little**2 * (1 + series), xp.expm1(-xp.where(small, 1.0, v)) + v)
+    near = (scaled < 1) | (own.a * scaled < 1)
+    weight = xp.exp(own.real_log_weight)
+    terms = weight * xp.where(near[:, None], g, 0.0)
+    mean = xp.sum(terms, 1)
+    ulps = _ULP * (own.doubt + weight.size)
+    error = xp.sum(ulps * terms, 1) + missing(own, s, s)
+    # far out log E e^(-s L/t): relative to itself, but for what the rule is off by
+    exponent = own.real_log_weight - scaled[:, None] * (1 + own.real_rise)
+    far = xp.logsumexp(exponent, 1)
+    size = xp.exp(exponent - far[:, None])
+    wrong = _ULP * (
+        weight.size + 96 + xp.sum(size * (xp.abs(exponent) + 8 * scaled[:, None]
+                                          * (1 + own.real_rise)), 1)
+    )
+    floor = xp.log(2 * own.gap + 2 * _BEYOND)
+    upper_far = scaled + xp.logaddexp(far + wrong, floor + 0 * far)
+    upper = xp.where(near, xp.log1p(xp.where(near, mean + error, 0.0)), upper_far)
+    return upper, xp.where(near, xp.log1p(mean), scaled + far)
+
+
+def missing(own, z_size, c):
+    """What the rule for E g is off by, but for rounding, at |z| on the line.
+
+    |e^-v| <= e^(c/t), or, for 1 - e^u <= -u, e^(c/t (2 a^2 d^2 + a^2/2) + b |x|) at x < 0, b = a c/t:
+    then E |r|^2 e^(b |x|) <= E |r|^2 + e^(b^2/2) E |r(x - b)|^2.
+    """
+    share, tilt = z_size / own.t, own.a * c / own.t
+    spread = xp.expm1(own.a**2) + 4 * (own.a * own.depth) ** 2
+    steady = c / own.t * own.a**2 * (2 * own.depth**2 + 0.5) + 0.5 * tilt**2
+    growth = xp.minimum(c / own.t, steady + xp.log(2 + 2 * (own.a * tilt) ** 2 / spread))
+    least = xp.minimum(0.5 * share**2 * spread, 4 * share)
+    left = xp.maximum(_REACH - tilt, 0.4)  # of nodes, where x < 0 weighs more
+    beyond = xp.minimum(c / own.t + math.log(_BEYOND),
+                        steady + math.log(2 * math.e) - 0.5 * left**2 - xp.log(left))
+    beyond = xp.maximum(beyond, math.log(_BEYOND))
+    return xp.exp(growth) * own.gap * least + 8 * share * xp.exp(0.5 * own.depth**2 + beyond)
+
+
+def _block(own, z, step):
+    """E g at z, evenly spaced with |z| growing by no more than about 2, and its rounding error."""
+    top = xp.stop_gradient(xp.abs(z[-1]) / own.t)
+    small = xp.abs(own.rise) * top < 1
+    if xp.any_jax(own, z):
+        few = xp.where(small, own.rise, 0.0), xp.where(small, own.weight, 0.0), own.doubt
+        many = xp.where(small, 0.0, own.rise), xp.where(small, 0.0, own.weight), own.doubt
+    else:
+        few = own.rise[small], own.weight[small], own.doubt[small]
+        many = own.rise[~small], own.weight[~small], own.doubt[~small]
+    share = z / own.t
+    size = xp.abs(share)
+    rise, weight, doubt = few
+    power, total = -rise * top, xp.zeros_like(z)
+    moments = []
+    term = weight + 0 * power
+    for k in range(1, _ORDER + 1):
+        term = term * power / k
+        moments.append(xp.sum(term))
+    for moment in moments[:0:-1]:
+        total = (total + moment) * (share / top)
+    total = total * (share / top)
+    square = xp.sum(xp.abs(weight) * xp.abs(rise) ** 2 * (doubt + rise.size))
+    error = 1.5 * size**2 * square
+    rise, weight, doubt = many
+    if rise.size:
+        inner = 1 << (max(z.size, 2).bit_length() // 2)
+        rows = xp.exp(-share[:inner, None] * rise)
+        jumps = xp.arange(-(-z.size // inner), dtype=xp.float64) * (inner * step)
+        shifts = xp.exp(xp.make_complex(0 * jumps, -jumps / own.t)[:, None] * rise) * weight
+        found = xp.matmul(shifts, rows.T).reshape(-1)[: z.size]
+        total = total + (found + (share * xp.sum(weight * rise) - xp.sum(weight)))
+        # |e^-v| <= e^(-c Re r/t), for Im r < 0 and Im z > 0
+        grown = xp.exp(xp.maximum(-share[0].real * rise.real, 0.0))
+        heavy, long = (
+            xp.sum(xp.abs(weight) * part * (doubt + rise.size) * grown)
+            for part in (1.0, xp.abs(rise))
+        )
+        error = error + 2 * heavy + 8 * size * long
+    return total, xp.stop_gradient(error) * _ULP
+
+
+def line(own, k, width=None):
+    """The `Line` for K = 1 + k and what is near it.
+
+    c is the saddle of e^(c k) N(c)/c^2; W = 42/c where Put grows like K, more in its own tail, and
+    15 standard deviations of the tilted law.
+    """
+    frozen = xp.stop_gradient(own)
+    k = xp.stop_gradient(k)
+    spread = xp.minimum(xp.sqrt(xp.expm1(frozen.a**2) / frozen.t), 2.0)
+    least = 0.02 / (xp.abs(k) + spread)
+    # where K is small, and N(c) follows e^(c (1 - K)), c/t is of the order of -log K/(a^2 K)
+    most = xp.minimum(40 * frozen.t, 100 / spread * (1 + xp.abs(k) / spread))
+    grid = xp.linspace(0.0, 1.0, 96, dtype=xp.float64)
+    tried = least * xp.exp(grid * xp.log(xp.maximum(most / least, 2.0)))
+    upper, _ = log_means(frozen, tried)
+    c = tried[xp.argmin(tried * k + frozen.t * upper - 2 * xp.log(tried))]
+    depth = xp.where(k < 0, 64.0, _DEPTH) if width is None else width
+    around = frozen.t * log_means(frozen, c * xp.asarray([0.99, 1.0, 1.01]))[1]
+    log_c, curvature = around[1], xp.maximum(around[0] - 2 * around[1] + around[2], 0.0) * 1e4
+    period = xp.maximum(depth, 15 * xp.sqrt(curvature)) / c
+    step = 2 * math.pi / period
+    blocks, last, log_end, log_fall = _extent(frozen, c, k, step, log_c)
+    parts = []
+    for start, stop in blocks:
+        y = step * (xp.arange(start, stop, dtype=xp.float64) + 0.5)
+        z = xp.make_complex(c + 0 * y, y)
+        parts.append((z, *_block(own, z, step)))
+    z, mean, error = (xp.concatenate(part) for part in zip(*parts))
+    error = xp.stop_gradient(error + missing(own, xp.abs(z), c))
+    size = xp.abs(mean)
+    error = error + 16 * _ULP * size * (1 + size)
+    one = xp.maximum(xp.abs(1 + mean), 1e-300)
+    log_n = own.t * _log1p(mean)
+    # |N - fl N| <= (|1 + g| + E)^t - |1 + g|^t
+    relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
+    relative = relative + 8 * _ULP * (1 + own.t * xp.abs(_log1p(mean)))
+    logs = frozen.t * log_means(frozen, c * xp.asarray(_TILTS))[0]
+    return Line(c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last,
+                spread)
+
+
+def _log1p(value):
+    """log(1 + value), complex, without cancellation next to 0."""
+    re, im = value.real, value.imag
+    near = (1 + re) ** 2 + im**2
+    away = near < 0.3
+    log_size = xp.where(away, 0.5 * xp.log(xp.maximum(near, 1e-300)),
+                        0.5 * xp.log1p(xp.where(away, 0.0, re * (2 + re) + im**2)))
+    return xp.make_complex(log_size, xp.arctan2(im, 1 + re))
+
+
+def log_bounds(own, c, y):
+    """log of a bound of |N(c + i y')|, y' >= y, for all y (k,): the best of a few shifts."""
+    turns = xp.asarray(np.geomspace(1e-6, 1.0, 30))
+    theta = turns * (math.pi / (2 * own.a))
+    s = c * xp.cos(own.a * theta) + y[:, None] * xp.sin(own.a * theta)
+    upper, _ = log_means(own, s.reshape(-1))
+    bound = own.t * (0.5 * theta**2 + upper.reshape(s.shape)) + c - s
+    bound = bound + 64 * _ULP * (xp.abs(c) + xp.abs(s) + own.t * theta**2)
+    return xp.min(xp.where(xp.isnan(bound), c, bound), 1)
+
+
+def _extent(own, c, k, step, log_c):
+    """(blocks of nodes, the last frequency, log of a bound of |N| beyond,
+    log of the integral of that over log y).
+    """
+    octaves = xp.asarray(2.0 ** np.arange(33))
+    if xp.any_jax(own, c, k):
+        count = _NODES
+    else:
+        counts = np.round(_FIRST * 2 ** (np.arange(0, 61) / 4)).astype(int)
+        cap = max(_FIRST, min(_MOST, _WORK // own.weight.size))
+        counts = counts[counts <= cap]
+        goal = log_c - 39.0 - math.log(c)
+        low, high = 0, len(counts) - 1
+        while low < high:  # the bound falls
+            middle = (low + high) // 2
+            y = counts[middle] * step
+            if log_bounds(own, c, np.array([y]))[0] - math.log(y) <= goal:
+                high = middle
+            else:
+                low = middle + 1
+        count = int(counts[low])
+    last = count * step
+    ends = log_bounds(own, c, last * octaves)
+    # beyond them e^-x <= 1/(e x) and E 1/L = e^(a^2): the bound falls as y^-t, t >= 1
+    fall = xp.logaddexp(xp.logsumexp(ends) + math.log(math.log(2.0)), ends[-1] + 0.0)
+    edges = [0, _FIRST]
+    while edges[-1] < count:
+        edges.append(min(2 * edges[-1], count))
+    return list(zip(edges, edges[1:])), last, ends[0], fall
+
+
+def integrals(found, k):
+    """The `Integrals` at K = 1 + k, near what the line was placed for."""
+    c, z = found.c, found.z
+    log_scale = c * k + found.log_c
+    exponent = z * k + (found.log_n - log_scale)
+    size = xp.exp(exponent.real)
+    turn = xp.make_complex(size * xp.cos(exponent.imag), size * xp.sin(exponent.imag))
+    weight = found.step / math.pi
+    put, below = weight * xp.sum((turn / z**2).real), weight * xp.sum((turn / z).real)
+    wrong = size * (found.error + 8 * _ULP * (8 + xp.abs(z * k)))
+    away = xp.abs(z)
+    put_error, below_error = weight * xp.sum(wrong / away**2), weight * xp.sum(wrong / away)
+    # beyond the last frequency
+    beyond = c * k - log_scale
+    put_error = put_error + xp.exp(xp.minimum(beyond + found.log_end, 600.0)) / found.last / math.pi
+    below_error = below_error + xp.exp(xp.minimum(beyond + found.log_fall, 600.0)) / math.pi
+    more = _aliases(found, k, log_scale)
+    # the scale is a number like another
+    off = 4 * _ULP * (1 + xp.abs(log_scale))
+    return Integrals(log_scale, put, below, put_error + more[0] + off * xp.abs(put),
+                     below_error + more[1] + off * xp.abs(below))
+
+
+def _aliases(found, k, log_scale):
+    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale."""
+    c, period = found.c, 2 * math.pi / found.step
+    ratio = xp.exp(-c * period)
+    sure = ratio / (1 - ratio)
+    tilts = xp.asarray(_TILTS)
+    s = c * tilts
+    # Chernoff at s, summed: beyond s < c to the right, s > c to the left
+    log_rest = -xp.abs(s - c) * period
+    chernoff = s * k + found.logs + log_rest - xp.log1p(-xp.exp(log_rest)) - log_scale
+    of_put = chernoff - 1 - xp.log(s)
+    right = tilts < 1
+    plain_put = sure * (xp.maximum(k, 0.0) + 0.5 * found.spread) + period * ratio / (1 - ratio) ** 2
+
+    def least(value, side, other):
+        best = xp.min(xp.where(side & ~xp.isnan(value), value, xp.inf))
+        return xp.minimum(xp.exp(xp.minimum(best, 600.0)), other)
+
+    unit = xp.exp(xp.minimum(-log_scale, 600.0))
+    none = xp.where(period > (1 + k) * (1 + 1e-9), 0.0, xp.inf)
+    return (least(of_put, right, plain_put * unit) + least(of_put, ~right, none),
+            least(chernoff, right, sure * unit) + least(chernoff, ~right, none))
