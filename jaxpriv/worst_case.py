@@ -5,6 +5,7 @@ knows everything but whether the record took part.
 import numpy as np
 
 from jaxpriv._checks import (
+    AT_LEAST_ONE,
     NONNEGATIVE,
     POSITIVE,
     RATE,
@@ -17,6 +18,7 @@ from jaxpriv._checks import (
 from jaxpriv._derived import combined_signal, derived, number, reciprocal
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights
+from jaxpriv.tradeoff.allocation import Allocation
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -245,6 +247,11 @@ def user_level(noise_multiplier, sampling_rate, steps, records_per_user):
     mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
     rate = as_parameter("sampling_rate", sampling_rate, RATE)
     return Curve(GaussianMixture(Owned(mu, rate, int(records_per_user)))).compose(steps)
+
+
+def random_allocation(noise_multiplier, steps):
+    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
+    return Curve(Allocation(mu, as_parameter("steps", steps, AT_LEAST_ONE)))
 
 
 def gaussian_releases(sensitivities, noise_stds):

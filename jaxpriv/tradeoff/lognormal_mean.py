@@ -289,7 +289,7 @@ def _extent(own, c, k, step, log_c):
                 low = middle + 1
         count = int(counts[low])
     last = count * step
-    ends = log_bounds(own, c, last * octaves)
+    ends = -xp.running_max(-log_bounds(own, c, last * octaves))
     # beyond them e^-x <= 1/(e x) and E 1/L = e^(a^2): the bound falls as y^-t, t >= 1
     fall = xp.logaddexp(xp.logsumexp(ends) + math.log(math.log(2.0)), ends[-1] + 0.0)
     edges = [0, _FIRST]

@@ -1,0 +1,305 @@
+"""The dominating pair of random allocation: a record takes part in one of t steps, chosen at random.
+
+P = (1/t) sum_i N(mu e_i, I) against Q = N(0, I) in R^t, mu = 1/noise multiplier. Under Q the
+likelihood ratio is the mean M of t independent lognormals, E M = 1, and so is all that follows:
+
+    forward  delta(eps) = E (M - K)_+,        K = e^eps,   alpha = Q(M > K)
+    reverse  delta(eps) = e^eps E (1/K - M)_+,
+
+with E (M - K)_+ = E (K - M)_+ + 1 - K and P(M < K) = E[M; M < K] = K Q(M < K) - E (K - M)_+.
+The left tail keeps its digits however small it is; of the right one what is left is a difference of
+numbers of the size of K - 1, to about 1e-15 of that (`lognormal_mean`).
+"""
+
+from contextlib import nullcontext
+from functools import partial
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._pytree import pytree
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff import lognormal_mean
+from jaxpriv.tradeoff.envelope import Envelope
+from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.pair import nan_like, safe_log
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+_FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is told
+_ROUNDS = 5
+
+
+@pytree
+class Allocation(Envelope):
+    """One of `steps` steps of noise multiplier 1/mu; one step is the Gaussian mechanism."""
+
+    mu: jax.Array
+    steps: jax.Array
+
+    def each(self, function, values):
+        """function(mu, steps, value) for all entries, one after the other, in float64."""
+        dtype, flat = values.dtype, tuple(
+            leaf.reshape(-1) for leaf in (self.mu, self.steps, values)
+        )
+        with jax.enable_x64(True) if xp.any_jax(flat) else nullcontext():
+            wide = tuple(leaf.astype(xp.float64) for leaf in flat)
+            found = xp.each(lambda entry: function(*entry), wide)
+            return jax.tree.map(
+                lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
+            )
+
+    def _gaussian(self):
+        return NormalShift(self.mu)
+
+    def _alone(self):
+        """Where there is one step only."""
+        return self.steps == 1
+
+    def _several(self, function, values):
+        """function of what is allocated to several steps, as columns."""
+        if not xp.any_jax(self, values) and np.all(self._alone()):
+            return None
+        own = Allocation(self.mu, xp.where(self._alone(), 2.0, self.steps))
+        found = _evaluated(function, own, values)
+        return tuple(found[..., i] for i in range(found.shape[-1]))
+
+    def _choose(self, alone, several):
+        return alone if several is None else xp.where(self._alone(), alone, several)
+
+    def _law(self, eps, reverse):
+        """(log E (K - M)_+, log E (M - K)_+, the `Point` of rejecting M > K) at K = e^eps,
+        or e^-eps in reverse.
+        """
+        x = xp.clip(-eps if reverse else eps, -_FARTHEST, _FARTHEST)
+        found = self._several(_law_of, x)
+        return found if found is None else (found[0], found[1], Point(*found[2:]))
+
+    def log_delta(self, eps, reverse):
+        found = self._law(eps, reverse)
+        alone = self._gaussian().log_delta(eps, reverse)
+        if found is None:
+            return alone
+        # no allocation tells more than knowing the step would
+        value = xp.minimum(found[0] + eps if reverse else found[1], alone)
+        return self._choose(alone, xp.where(xp.isnan(eps), xp.nan, value))
+
+    def touch(self, eps, reverse):
+        alone, found = self._gaussian().touch(eps, reverse), self._law(eps, reverse)
+        if found is None:
+            return alone
+        point = found[2].exchanged() if reverse else found[2]
+        return jax.tree.map(self._choose, alone, point)
+
+    def contact(self, eps, reverse):
+        found = self._law(eps, reverse)
+        alone = self._gaussian().contact(eps, reverse)
+        if found is None:
+            return alone
+        value = xp.minimum(found[0] + eps if reverse else found[1], alone[0])
+        point = found[2].exchanged() if reverse else found[2]
+        return xp.stop_gradient(self._choose(alone[0], value)), jax.tree.map(
+            self._choose, alone[1], point
+        )
+
+    def find_slope(self, alpha, reverse):
+        found = self._several(partial(_slope_of, reverse), alpha)
+        alone = self._gaussian().slope(alpha, reverse)
+        return self._choose(alone, None if found is None else found[0])
+
+    def solve_epsilon(self, log_delta, reverse):
+        reachable = (log_delta > -xp.inf) & (log_delta < 0)
+        target = xp.where(reachable, log_delta, -1.0)
+        found = self._several(partial(_epsilon_of, reverse), target)
+        alone = self._gaussian().solve_epsilon(target, reverse)
+        eps = self._choose(alone, None if found is None else found[0])
+        limit = xp.where(log_delta < 0, xp.inf, 0.0) * nan_like(log_delta)
+        return xp.where(reachable & (self.mu > 0), eps, limit)
+
+    def bracket(self, low, high, reverse):
+        """That of the line; no wider than that of one step above, and of no loss below.
+
+        1/noise multiplier is off by an ulp, which the rule for each lognormal counts.
+        """
+        lower, upper, rate = self._gaussian().bracket(low, high, reverse)
+        free = NormalShift.same_law
+        ends = xp.stack([high, low])
+        wide = self.aligned(ends.shape, ends.dtype)
+        near = xp.abs(ends) <= _FARTHEST
+        safe = xp.where(near, ends, 0.0)
+        found = wide._several(partial(_bounds_of, reverse), safe)
+        if found is None:
+            return lower, upper, rate
+        least, most = (xp.where(near, value, other) for value, other in
+                       zip(found[:2], (-xp.inf, 0.0)))
+        least, most = (xp.where(xp.isnan(value), other, value) for value, other in
+                       ((least, -xp.inf), (most, 0.0)))
+        least, most = xp.maximum(least[0], free(high) * (1 + 1e-13)), xp.minimum(most[1], upper)
+        rate = self._choose(rate, found[2][0])
+        return self._choose(lower, least), self._choose(upper, most), rate
+
+    def tail_mu(self):
+        """That of one step: for alpha -> 0 one large lognormal makes the mean large."""
+        return self.mu
+
+    def reversed(self):
+        from jaxpriv.tradeoff.subsampled import Reversed
+
+        return Reversed(self)
+
+    def subsampled(self, rate):
+        raise ValueError("subsample() of an allocation: a record is allocated, or sampled")
+
+
+def _law_of(mu, steps, x):
+    """Columns of `_law` at K = e^x."""
+    own = lognormal_mean.columns(mu, steps)
+    k = xp.expm1(x)
+    return xp.stack(_logs(lognormal_mean.integrals(lognormal_mean.line(own, k), k), x))
+
+
+def _logs(found, x):
+    """(log put, log call, log alpha, log 1 - alpha, log beta, log power) at K = e^x."""
+    k, scale = xp.expm1(x), xp.exp(xp.minimum(found.log_scale, 600.0))
+    log_put = found.log_scale + safe_log(xp.maximum(found.put, 0.0))
+    log_below = xp.minimum(found.log_scale + safe_log(xp.maximum(found.below, 0.0)), 0.0)
+    call = scale * found.put - k
+    alpha = 1 - scale * found.below
+    # K Q(M < K) - Put, of which the second is the smaller one
+    both = x + log_below
+    share = xp.minimum(log_put - xp.where(both > -xp.inf, both, 0.0), 0.0)
+    log_beta = xp.minimum(both + log1mexp(xp.minimum(share, -1e-300)), 0.0)
+    power = call + xp.exp(x) * alpha
+    low = x < 0
+    # of a right tail nothing is known beyond rounding of K - 1
+    tiny = 1e-290
+    log_call = xp.minimum(xp.log(xp.maximum(call, tiny)), 0.0)
+    log_alpha = xp.where(
+        low, log1mexp(xp.minimum(log_below, -1e-300)), xp.log(xp.clip(alpha, tiny, 1.0))
+    )
+    log_power = xp.where(
+        low, log1mexp(xp.minimum(log_beta, -1e-300)), xp.log(xp.clip(power, tiny, 1.0))
+    )
+    log_below = xp.where(low, log_below, xp.log1p(-xp.clip(alpha, 0.0, 1 - 1e-16)))
+    log_beta = xp.where(low, log_beta, xp.log1p(-xp.clip(power, 0.0, 1 - 1e-16)))
+    return log_put, log_call, log_alpha, log_below, log_beta, log_power
+
+
+def _bounds_of(reverse, mu, steps, eps):
+    """(lower, upper) of log delta and -d log delta/d eps."""
+    x = -eps if reverse else eps
+    own = lognormal_mean.columns(mu, steps)
+    k = xp.expm1(x)
+    found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
+    logs = _logs(found, x)
+    ulp = 2.0**-52
+    if reverse:
+        margin = 16 * ulp * (1 + xp.abs(found.log_scale) + xp.abs(x))
+        lower = found.log_scale + safe_log(xp.maximum(found.put - found.put_error, 0.0)) - x
+        upper = found.log_scale + safe_log(xp.maximum(found.put + found.put_error, 0.0)) - x
+        value, log_alpha = logs[0] - x, logs[4]
+        lower, upper = lower - margin, upper + margin
+    else:
+        scale = xp.exp(xp.minimum(found.log_scale, 600.0))
+        call = scale * found.put - k
+        error = scale * found.put_error + 16 * ulp * (scale * xp.abs(found.put) + xp.abs(k))
+        lower = safe_log(xp.maximum(call - error, 0.0)) - 16 * ulp
+        upper = safe_log(xp.maximum(call + error, 0.0)) + 16 * ulp
+        # a small delta's logarithm is rounded relative to itself
+        lower, upper = lower - 4 * ulp * xp.abs(lower), upper + 4 * ulp * xp.abs(upper)
+        value, log_alpha = logs[1], logs[2]
+    rate = xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
+    return xp.stack([lower, xp.minimum(upper, 0.0), rate])
+
+
+def _search(mu, steps, start, low, high, sign, look):
+    """The x in [low, high] (sizes; the sign is apart) at which look(logs, x) = (value, slope)
+    crosses zero, by lines that serve what is near them.
+    """
+    own = lognormal_mean.columns(mu, steps)
+
+    def step(_, state):
+        size, low, high, _ = state
+        placed = lognormal_mean.line(own, xp.expm1(sign * size))
+
+        def at(size):
+            x = sign * size
+            return look(_logs(lognormal_mean.integrals(placed, xp.expm1(x)), x), size)
+
+        ends = xp.maximum(size / 4, low), xp.minimum(4 * size, high)
+        found = newton_in_bracket(at, *ends, iterations=30, start=size)
+        return found, low, high, xp.abs(found - size)
+
+    state = (start, low, high, xp.full_like(start, xp.inf))
+    return xp.fori_loop(
+        0, _ROUNDS, step, state, lambda state: bool(np.all(state[3] <= 0.05 * state[0]))
+    )[0]
+
+
+def _epsilon_of(reverse, mu, steps, target):
+    """The eps >= 0 with log delta = target, a vector of one."""
+    mu, steps, target = xp.stop_gradient((mu, steps, target))
+    spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
+    high = NormalShift(mu).solve_epsilon(target, False)
+    start = xp.minimum(NormalShift(spread).solve_epsilon(target, False), high)
+    start = xp.maximum(start, 1e-3 * xp.minimum(spread, high))
+
+    def look(logs, eps):
+        value = logs[0] + eps if reverse else logs[1]
+        log_alpha = logs[4] if reverse else logs[2]
+        value = xp.minimum(value, 0.0)
+        return target - value, xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
+
+    return _search(mu, steps, start, 0.0 * high, high, -1.0 if reverse else 1.0, look)[None]
+
+
+def _slope_of(reverse, mu, steps, alpha):
+    """The eps at which the test that touches has this type I error, a vector of one."""
+    mu, steps, alpha = xp.stop_gradient((mu, steps, alpha))
+    own = lognormal_mean.columns(mu, steps)
+    bound = xp.abs(NormalShift(mu).slope(alpha, False)) + 1e-3 * mu
+    spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
+    start = NormalShift(spread).slope(alpha, False)
+
+    def step(_, state):
+        eps, _ = state
+        placed = lognormal_mean.line(own, xp.expm1(-eps if reverse else eps))
+
+        def at(eps):
+            x = -eps if reverse else eps
+            logs = _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
+            log_a, log_rest = (logs[4], logs[5]) if reverse else (logs[2], logs[3])
+            return xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha)), 0.0 * x
+
+        reach = 3 * xp.abs(eps) + 2 * spread
+        found = newton_in_bracket(at, eps - reach, eps + reach, iterations=60, start=eps)
+        return found, xp.abs(found - eps)
+
+    del bound
+    state = (start, xp.full_like(start, xp.inf))
+    return xp.fori_loop(
+        0, _ROUNDS, step, state, lambda state: bool(state[1] <= 1e-2 * spread)
+    )[0][None]
+
+
+@partial(xp.custom_jvp, nondiff_argnums=(0,))
+def _evaluated(function, experiment, values):
+    """function(mu, steps, value), a vector, for all entries."""
+    return experiment.each(function, values)
+
+
+@_evaluated.defjvp
+def _evaluated_jvp(function, primals, tangents):
+    """By the Jacobians, which are formed in float64 like the values: what is left is linear."""
+    experiment, values = primals
+
+    def one(mu, steps, value):
+        def at(*arguments):
+            return function(*arguments)
+
+        return at(mu, steps, value), *jax.jacfwd(at, (0, 1, 2))(mu, steps, value)
+
+    found, *slopes = experiment.each(one, values)
+    moved = tangents[0].mu, tangents[0].steps, tangents[1]
+    return found, sum(slope * tangent[..., None] for slope, tangent in zip(slopes, moved))
