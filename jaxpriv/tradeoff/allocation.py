@@ -20,7 +20,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff import lognormal_mean
+from jaxpriv.tradeoff import lognormal_mean, one_large
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -28,7 +28,8 @@ from jaxpriv.tradeoff.pair import nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is told
-_ROUNDS = 5
+_ROUNDS = 8
+_SURE = 1e-9  # of log delta
 
 
 @pytree
@@ -156,11 +157,29 @@ def _law_of(mu, steps, x):
     """Columns of `_law` at K = e^x."""
     own = lognormal_mean.columns(mu, steps)
     k = xp.expm1(x)
-    return xp.stack(_logs(lognormal_mean.integrals(lognormal_mean.line(own, k), k), x))
+    found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
+    logs, doubt = _logs(found, x)
+    if not xp.any_jax(x) and (x <= 0 or doubt < _SURE):
+        return xp.stack(logs)
+    size = xp.maximum(x, 1e-9)
+    lower, upper = xp.stop_gradient(one_large.log_bounds(mu, steps, size))
+    far = _far(mu, steps, size)
+    return xp.where((x > 0) & (doubt > upper - lower), xp.stack(far), xp.stack(logs))
+
+
+def _far(mu, steps, x):
+    """Columns of `_law` from what one large lognormal does; the reverse profile is K - 1, to C."""
+    log_call, slope = one_large.middle(mu, steps, x)
+    log_alpha = xp.minimum(log_call - x + xp.log(xp.maximum(slope, 1e-3)), -1e-300)
+    log_power = xp.minimum(xp.logaddexp(log_call, log_alpha + x), -1e-300)
+    log_put = xp.log(xp.expm1(x) + xp.exp(log_call))
+    return log_put, log_call, log_alpha, log1mexp(log_alpha), log1mexp(log_power), log_power
 
 
 def _logs(found, x):
-    """(log put, log call, log alpha, log 1 - alpha, log beta, log power) at K = e^x."""
+    """((log put, log call, log alpha, log 1 - alpha, log beta, log power) at K = e^x,
+    about how far the right tail's logarithm is off).
+    """
     k, scale = xp.expm1(x), xp.exp(xp.minimum(found.log_scale, 600.0))
     log_put = found.log_scale + safe_log(xp.maximum(found.put, 0.0))
     log_below = xp.minimum(found.log_scale + safe_log(xp.maximum(found.below, 0.0)), 0.0)
@@ -172,7 +191,6 @@ def _logs(found, x):
     log_beta = xp.minimum(both + log1mexp(xp.minimum(share, -1e-300)), 0.0)
     power = call + xp.exp(x) * alpha
     low = x < 0
-    # of a right tail nothing is known beyond rounding of K - 1
     tiny = 1e-290
     log_call = xp.minimum(xp.log(xp.maximum(call, tiny)), 0.0)
     log_alpha = xp.where(
@@ -183,58 +201,78 @@ def _logs(found, x):
     )
     log_below = xp.where(low, log_below, xp.log1p(-xp.clip(alpha, 0.0, 1 - 1e-16)))
     log_beta = xp.where(low, log_beta, xp.log1p(-xp.clip(power, 0.0, 1 - 1e-16)))
-    return log_put, log_call, log_alpha, log_below, log_beta, log_power
+    # bounds of rounding errors are some 30 times as large as these
+    doubt = xp.stop_gradient(scale * found.put_error / xp.maximum(call, tiny) / 30)
+    doubt = xp.where(xp.isnan(doubt), xp.inf, doubt)
+    return (log_put, log_call, log_alpha, log_below, log_beta, log_power), doubt
 
 
 def _bounds_of(reverse, mu, steps, eps):
-    """(lower, upper) of log delta and -d log delta/d eps."""
-    x = -eps if reverse else eps
+    """(lower, upper) of log delta and -d log delta/d eps.
+
+    In the right tail the better of the line's and of what one large lognormal does.
+    """
+    x, ulp = -eps if reverse else eps, 2.0**-52
+    far = not reverse and (xp.any_jax(x) or x > 0)
+    lower, upper, slope = -xp.inf, 0.0, xp.inf
+    if far:
+        lower, upper = one_large.log_bounds(mu, steps, xp.maximum(x, 1e-9))
+        slope = one_large.middle(mu, steps, xp.maximum(x, 1e-9))[1]
+        if not xp.any_jax(x) and upper - lower < _SURE:
+            return xp.stack([lower, upper, slope])
+        lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
     own = lognormal_mean.columns(mu, steps)
     k = xp.expm1(x)
     found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
-    logs = _logs(found, x)
-    ulp = 2.0**-52
+    logs, _ = _logs(found, x)
     if reverse:
         margin = 16 * ulp * (1 + xp.abs(found.log_scale) + xp.abs(x))
-        lower = found.log_scale + safe_log(xp.maximum(found.put - found.put_error, 0.0)) - x
-        upper = found.log_scale + safe_log(xp.maximum(found.put + found.put_error, 0.0)) - x
+        least = found.log_scale + safe_log(xp.maximum(found.put - found.put_error, 0.0)) - x
+        most = found.log_scale + safe_log(xp.maximum(found.put + found.put_error, 0.0)) - x
         value, log_alpha = logs[0] - x, logs[4]
-        lower, upper = lower - margin, upper + margin
     else:
         scale = xp.exp(xp.minimum(found.log_scale, 600.0))
         call = scale * found.put - k
         error = scale * found.put_error + 16 * ulp * (scale * xp.abs(found.put) + xp.abs(k))
-        lower = safe_log(xp.maximum(call - error, 0.0)) - 16 * ulp
-        upper = safe_log(xp.maximum(call + error, 0.0)) + 16 * ulp
-        # a small delta's logarithm is rounded relative to itself
-        lower, upper = lower - 4 * ulp * xp.abs(lower), upper + 4 * ulp * xp.abs(upper)
+        least = safe_log(xp.maximum(call - error, 0.0))
+        most = safe_log(xp.maximum(call + error, 0.0))
+        margin = 16 * ulp + 4 * ulp * xp.where(xp.isfinite(most), xp.abs(most), 0.0)
         value, log_alpha = logs[1], logs[2]
+    least, most = (xp.where(xp.isnan(value), other, value) for value, other in
+                   ((least, -xp.inf), (most, 0.0)))
+    least, most = least - margin, most + margin
     rate = xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
-    return xp.stack([lower, xp.minimum(upper, 0.0), rate])
+    rate = xp.where(most - least < upper - lower, rate, slope)
+    return xp.stack([xp.maximum(lower, least), xp.minimum(xp.minimum(upper, most), 0.0), rate])
 
 
-def _search(mu, steps, start, low, high, sign, look):
-    """The x in [low, high] (sizes; the sign is apart) at which look(logs, x) = (value, slope)
-    crosses zero, by lines that serve what is near them.
+def _search(mu, steps, start, high, sign, look):
+    """(the size of x in (0, high] at which look(logs, size) = (value, slope) crosses zero, the
+    doubt there), by lines that serve what is near them.
     """
     own = lognormal_mean.columns(mu, steps)
 
     def step(_, state):
-        size, low, high, _ = state
+        size, high, _, _ = state
         placed = lognormal_mean.line(own, xp.expm1(sign * size))
 
         def at(size):
             x = sign * size
-            return look(_logs(lognormal_mean.integrals(placed, xp.expm1(x)), x), size)
+            return _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
 
-        ends = xp.maximum(size / 4, low), xp.minimum(4 * size, high)
-        found = newton_in_bracket(at, *ends, iterations=30, start=size)
-        return found, low, high, xp.abs(found - size)
+        def excess(size):
+            return look(at(size)[0], size)
 
-    state = (start, low, high, xp.full_like(start, xp.inf))
-    return xp.fori_loop(
-        0, _ROUNDS, step, state, lambda state: bool(np.all(state[3] <= 0.05 * state[0]))
-    )[0]
+        # of larger K the line knows less, as e^(c k)
+        ends = size / 4, xp.minimum(xp.log1p(4 * xp.expm1(size)), high)
+        found = newton_in_bracket(excess, *ends, iterations=30, start=size)
+        return found, high, xp.abs(found - size), at(found)[1]
+
+    state = (start, high, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf))
+    size, _, _, doubt = xp.fori_loop(
+        0, _ROUNDS, step, state, lambda state: bool(np.all(state[2] <= 0.05 * state[0]))
+    )
+    return size, doubt
 
 
 def _epsilon_of(reverse, mu, steps, target):
@@ -251,7 +289,17 @@ def _epsilon_of(reverse, mu, steps, target):
         value = xp.minimum(value, 0.0)
         return target - value, xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
 
-    return _search(mu, steps, start, 0.0 * high, high, -1.0 if reverse else 1.0, look)[None]
+    found, doubt = _search(mu, steps, start, high, -1.0 if reverse else 1.0, look)
+    if reverse or not xp.any_jax(found) and doubt < _SURE:
+        return found[None]
+
+    def excess(eps):
+        value, slope = one_large.middle(mu, steps, eps)
+        return target - value, slope
+
+    far = newton_in_bracket(excess, 0.0 * high + 1e-9, high, 40, start=found)
+    lower, upper = one_large.log_bounds(mu, steps, far)
+    return xp.where(doubt > upper - lower, far, found)[None]
 
 
 def _slope_of(reverse, mu, steps, alpha):
@@ -268,7 +316,7 @@ def _slope_of(reverse, mu, steps, alpha):
 
         def at(eps):
             x = -eps if reverse else eps
-            logs = _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
+            logs, _ = _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
             log_a, log_rest = (logs[4], logs[5]) if reverse else (logs[2], logs[3])
             return xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha)), 0.0 * x
 

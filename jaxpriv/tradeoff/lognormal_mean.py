@@ -36,6 +36,7 @@ _BEYOND = 2 * math.exp(-_REACH**2 / 2) / (_REACH * math.sqrt(2 * math.pi))
 _ORDER = 20  # moments: 1/21! is 2e-20
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
 _COLUMNS, _NODES = 512, 2048  # of JAX's programs
+_SUM = 32  # products of complex numbers, summed in any order, are off by as many ulp
 _MOST, _WORK = 1 << 18, 1 << 27  # nodes of a line, and products, by NumPy
 _ULP = 2.0**-52
 
@@ -110,7 +111,7 @@ def columns(a, t):
     )
     # r moves by L times the error of its exponent, which 4 ulp of its terms bound
     moved = 4 * growth * (xp.abs(a * x) + a * a) / xp.maximum(xp.abs(rise), 1e-300)
-    doubt = xp.stop_gradient(96 + 2 * moved + x * x + 4 * xp.abs(x) * depth)
+    doubt = xp.stop_gradient(40 + 2 * moved + x * x + 4 * xp.abs(x) * depth)
     gap = 2 * xp.exp(2 * depth**2) / xp.expm1(2 * math.pi * depth / step)
     return Columns(a, t, weight, rise, doubt, log_weight, grown, gap, depth)
 
@@ -185,7 +186,7 @@ def _block(own, z, step):
     for moment in moments[:0:-1]:
         total = (total + moment) * (share / top)
     total = total * (share / top)
-    square = xp.sum(xp.abs(weight) * xp.abs(rise) ** 2 * (doubt + rise.size))
+    square = xp.sum(xp.abs(weight) * xp.abs(rise) ** 2 * (doubt + _SUM))
     error = 1.5 * size**2 * square
     rise, weight, doubt = many
     if rise.size:
@@ -193,12 +194,15 @@ def _block(own, z, step):
         rows = xp.exp(-share[:inner, None] * rise)
         jumps = xp.arange(-(-z.size // inner), dtype=xp.float64) * (inner * step)
         shifts = xp.exp(xp.make_complex(0 * jumps, -jumps / own.t)[:, None] * rise) * weight
-        found = xp.matmul(shifts, rows.T).reshape(-1)[: z.size]
+        found = sum(
+            xp.matmul(shifts[:, first : first + _SUM], rows[:, first : first + _SUM].T)
+            for first in range(0, rise.size, _SUM)
+        ).reshape(-1)[: z.size]
         total = total + (found + (share * xp.sum(weight * rise) - xp.sum(weight)))
         # |e^-v| <= e^(-c Re r/t), for Im r < 0 and Im z > 0
         grown = xp.exp(xp.maximum(-share[0].real * rise.real, 0.0))
         heavy, long = (
-            xp.sum(xp.abs(weight) * part * (doubt + rise.size) * grown)
+            xp.sum(xp.abs(weight) * part * (doubt + _SUM + rise.size / _SUM) * grown)
             for part in (1.0, xp.abs(rise))
         )
         error = error + 2 * heavy + 8 * size * long
