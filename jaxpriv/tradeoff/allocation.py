@@ -178,31 +178,28 @@ def _far(mu, steps, x):
 
 def _logs(found, x):
     """((log put, log call, log alpha, log 1 - alpha, log beta, log power) at K = e^x,
-    about how far the right tail's logarithm is off).
+    about how far the tail's logarithm is off).
     """
-    k, scale = xp.expm1(x), xp.exp(xp.minimum(found.log_scale, 600.0))
-    log_put = found.log_scale + safe_log(xp.maximum(found.put, 0.0))
-    log_below = xp.minimum(found.log_scale + safe_log(xp.maximum(found.below, 0.0)), 0.0)
-    call = scale * found.put - k
-    alpha = 1 - scale * found.below
-    # K Q(M < K) - Put, of which the second is the smaller one
-    both = x + log_below
-    share = xp.minimum(log_put - xp.where(both > -xp.inf, both, 0.0), 0.0)
-    log_beta = xp.minimum(both + log1mexp(xp.minimum(share, -1e-300)), 0.0)
-    power = call + xp.exp(x) * alpha
-    low = x < 0
-    tiny = 1e-290
-    log_call = xp.minimum(xp.log(xp.maximum(call, tiny)), 0.0)
-    log_alpha = xp.where(
-        low, log1mexp(xp.minimum(log_below, -1e-300)), xp.log(xp.clip(alpha, tiny, 1.0))
+    low, k = x < 0, xp.expm1(x)
+    log_gain, log_mass = (
+        xp.minimum(found.log_scale + safe_log(xp.maximum(part, 1e-290)), limit)
+        for part, limit in ((found.gain, xp.inf), (found.mass, 0.0))
     )
-    log_power = xp.where(
-        low, log1mexp(xp.minimum(log_beta, -1e-300)), xp.log(xp.clip(power, tiny, 1.0))
-    )
-    log_below = xp.where(low, log_below, xp.log1p(-xp.clip(alpha, 0.0, 1 - 1e-16)))
-    log_beta = xp.where(low, log_beta, xp.log1p(-xp.clip(power, 0.0, 1 - 1e-16)))
+    # put and call differ by K - 1
+    other = xp.abs(k) + xp.exp(log_gain)
+    log_other = xp.log(xp.where(other > 0, other, 1.0))
+    log_put, log_call = xp.where(low, log_gain, log_other), xp.where(low, log_other, log_gain)
+    # beta = K P - put of which the second is the smaller one, power = call + K alpha
+    both = x + log_mass
+    share = xp.minimum(log_gain - both, -1e-16)
+    under = xp.minimum(both + xp.where(low, log1mexp(xp.where(low, share, -1.0)), 0.0), -1e-300)
+    power = xp.minimum(xp.logaddexp(log_gain, both), -1e-300)
+    log_rest = log1mexp(xp.minimum(log_mass, -1e-300))
+    log_alpha, log_below = xp.where(low, log_rest, log_mass), xp.where(low, log_mass, log_rest)
+    log_beta = xp.where(low, under, log1mexp(power))
+    log_power = xp.where(low, log1mexp(under), power)
     # bounds of rounding errors are some 30 times as large as these
-    doubt = xp.stop_gradient(scale * found.put_error / xp.maximum(call, tiny) / 30)
+    doubt = xp.stop_gradient(found.gain_error / xp.maximum(found.gain, 1e-290) / 30)
     doubt = xp.where(xp.isnan(doubt), xp.inf, doubt)
     return (log_put, log_call, log_alpha, log_below, log_beta, log_power), doubt
 
@@ -210,40 +207,49 @@ def _logs(found, x):
 def _bounds_of(reverse, mu, steps, eps):
     """(lower, upper) of log delta and -d log delta/d eps.
 
-    In the right tail the better of the line's and of what one large lognormal does.
+    In the right tail the better of the line's and of what one large lognormal does. K - 1 is known
+    to 4 ulp of itself, and the gain is monotone in K: it is bounded on both sides of that.
     """
     x, ulp = -eps if reverse else eps, 2.0**-52
-    far = not reverse and (xp.any_jax(x) or x > 0)
     lower, upper, slope = -xp.inf, 0.0, xp.inf
-    if far:
-        lower, upper = one_large.log_bounds(mu, steps, xp.maximum(x, 1e-9))
-        slope = one_large.middle(mu, steps, xp.maximum(x, 1e-9))[1]
-        if not xp.any_jax(x) and upper - lower < _SURE:
-            return xp.stack([lower, upper, slope])
+    if xp.any_jax(x) or x > 0:
+        size = xp.maximum(x, 1e-9)
+        lower, upper = one_large.log_bounds(mu, steps, size)
+        slope = one_large.middle(mu, steps, size)[1]
         lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
+        if not xp.any_jax(x) and not reverse and upper - lower < _SURE:
+            return xp.stack([lower, upper, slope])
     own = lognormal_mean.columns(mu, steps)
     k = xp.expm1(x)
-    found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
-    logs, _ = _logs(found, x)
-    if reverse:
-        margin = 16 * ulp * (1 + xp.abs(found.log_scale) + xp.abs(x))
-        least = found.log_scale + safe_log(xp.maximum(found.put - found.put_error, 0.0)) - x
-        most = found.log_scale + safe_log(xp.maximum(found.put + found.put_error, 0.0)) - x
-        value, log_alpha = logs[0] - x, logs[4]
-    else:
-        scale = xp.exp(xp.minimum(found.log_scale, 600.0))
-        call = scale * found.put - k
-        error = scale * found.put_error + 16 * ulp * (scale * xp.abs(found.put) + xp.abs(k))
-        least = safe_log(xp.maximum(call - error, 0.0))
-        most = safe_log(xp.maximum(call + error, 0.0))
-        margin = 16 * ulp + 4 * ulp * xp.where(xp.isfinite(most), xp.abs(most), 0.0)
-        value, log_alpha = logs[1], logs[2]
+    placed = lognormal_mean.line(own, k)
+    found, less, more = (lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k))
+                         for side in (0, -1, 1))
+    # a put grows with K, a call falls
+    least, most = (xp.where(x < 0, one, other) for one, other in ((0, 1), (1, 0)))
+    ends = jax.tree.map(lambda one, other: xp.stack([one, other]), less, more)
+    margin = 16 * ulp * (1 + xp.abs(found.log_scale))
+    least = ends.log_scale[least] + safe_log(
+        xp.maximum(ends.gain[least] - ends.gain_error[least], 0.0)) - margin
+    most = ends.log_scale[most] + safe_log(
+        xp.maximum(ends.gain[most] + ends.gain_error[most], 0.0)) + margin
     least, most = (xp.where(xp.isnan(value), other, value) for value, other in
                    ((least, -xp.inf), (most, 0.0)))
+    (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(found, x)
+    better = most - least < upper - lower
+    least, most = xp.maximum(lower, least), xp.minimum(upper, most)
+    asked = (x < 0) if reverse else (x >= 0)
+    # the other of put and call, by K - 1
+    through = (xp.logaddexp(end, xp.log(xp.abs(k)) + side * 8 * ulp) for end, side in
+               ((least, -1), (most, 1)))
+    least, most = (xp.where(asked, own, other) for own, other in zip((least, most), through))
+    margin = 16 * ulp * (1 + xp.where(xp.isfinite(most), xp.abs(most), 0.0) + xp.abs(x))
     least, most = least - margin, most + margin
+    if reverse:
+        least, most = least + eps, most + eps
+    value, log_alpha = (log_put + eps, log_beta) if reverse else (log_call, log_alpha)
     rate = xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
-    rate = xp.where(most - least < upper - lower, rate, slope)
-    return xp.stack([xp.maximum(lower, least), xp.minimum(xp.minimum(upper, most), 0.0), rate])
+    rate = xp.where(better | reverse, rate, slope)
+    return xp.stack([least, xp.minimum(most, 0.0), rate])
 
 
 def _search(mu, steps, start, high, sign, look):

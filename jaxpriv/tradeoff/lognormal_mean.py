@@ -21,6 +21,11 @@ the terms j != 0 are bounded by Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for
 Chernoff, Put(x) <= e^(s (x - 1)) N(s)/(e s) for every s > 0. What it leaves out, |y| > Y, is bounded
 by the shift again: |N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t, s = c cos(a theta) +
 y sin(a |theta|), which falls with y.
+
+**The right tail**, k = K - 1 >= 0: E (M - K)_+ = Put(K) - k would lose its digits. With a normal
+variable G of mean 1 and small variance, whose Put(K) - k is known, the difference of both is the
+same integral of N - N_G, which is small as (z sd(M))^2 where the kernel is large: what rounding
+takes is of the size of sd(M), not of k.
 """
 
 import math
@@ -29,11 +34,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.stats._mills import normal as mills_tails
 
 _DEPTH = 42.0  # e^-42 of a trapezoidal rule is 6e-19
 _REACH = 9.4  # standard deviations that nodes reach to: 3e-21 lies beyond
 _BEYOND = 2 * math.exp(-_REACH**2 / 2) / (_REACH * math.sqrt(2 * math.pi))
 _ORDER = 20  # moments: 1/21! is 2e-20
+_RESOLVED = 9.5  # standard deviations of N_G within the line
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
 _COLUMNS, _NODES = 512, 2048  # of JAX's programs
 _SUM = 32  # products of complex numbers, summed in any order, are off by as many ulp
@@ -78,13 +85,15 @@ class Line(NamedTuple):
 
 
 class Integrals(NamedTuple):
-    """At one K: log of the scale, E (K - M)_+ and P(M < K) in units of it, and their errors."""
+    """At one K = 1 + k, in units of a scale. k < 0: E (K - M)_+ and P(M < K), else E (M - K)_+ and
+    P(M > K) and the scale is 1; and their errors.
+    """
 
     log_scale: Any
-    put: Any
-    below: Any
-    put_error: Any
-    below_error: Any
+    gain: Any
+    mass: Any
+    gain_error: Any
+    mass_error: Any
 
 
 _TILTS = np.array([0.125, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0])
@@ -230,7 +239,7 @@ def line(own, k, width=None):
     log_c, curvature = around[1], xp.maximum(around[0] - 2 * around[1] + around[2], 0.0) * 1e4
     period = xp.maximum(depth, 15 * xp.sqrt(curvature)) / c
     step = 2 * math.pi / period
-    blocks, last, log_end, log_fall = _extent(frozen, c, k, step, log_c)
+    blocks, last, log_end, log_fall = _extent(frozen, c, k, step, log_c, spread)
     parts = []
     for start, stop in blocks:
         y = step * (xp.arange(start, stop, dtype=xp.float64) + 0.5)
@@ -244,7 +253,7 @@ def line(own, k, width=None):
     log_n = own.t * _log1p(mean)
     # |N - fl N| <= (|1 + g| + E)^t - |1 + g|^t
     relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
-    relative = relative + 8 * _ULP * (1 + own.t * xp.abs(_log1p(mean)))
+    relative = relative + 8 * _ULP * xp.abs(log_n)
     logs = frozen.t * log_means(frozen, c * xp.asarray(_TILTS))[0]
     return Line(c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last,
                 spread)
@@ -271,7 +280,7 @@ def log_bounds(own, c, y):
     return xp.min(xp.where(xp.isnan(bound), c, bound), 1)
 
 
-def _extent(own, c, k, step, log_c):
+def _extent(own, c, k, step, log_c, spread):
     """(blocks of nodes, the last frequency, log of a bound of |N| beyond,
     log of the integral of that over log y).
     """
@@ -282,7 +291,7 @@ def _extent(own, c, k, step, log_c):
         counts = np.round(_FIRST * 2 ** (np.arange(0, 61) / 4)).astype(int)
         cap = max(_FIRST, min(_MOST, _WORK // own.weight.size))
         counts = counts[counts <= cap]
-        goal = log_c - 39.0 - math.log(c)
+        goal = log_c - 39.0 - math.log(c) if k < 0 else math.log(spread) - 41.0 - c * k
         low, high = 0, len(counts) - 1
         while low < high:  # the bound falls
             middle = (low + high) // 2
@@ -304,40 +313,70 @@ def _extent(own, c, k, step, log_c):
 
 def integrals(found, k):
     """The `Integrals` at K = 1 + k, near what the line was placed for."""
-    c, z = found.c, found.z
-    log_scale = c * k + found.log_c
-    exponent = z * k + (found.log_n - log_scale)
-    size = xp.exp(exponent.real)
-    turn = xp.make_complex(size * xp.cos(exponent.imag), size * xp.sin(exponent.imag))
-    weight = found.step / math.pi
-    put, below = weight * xp.sum((turn / z**2).real), weight * xp.sum((turn / z).real)
-    wrong = size * (found.error + 8 * _ULP * (8 + xp.abs(z * k)))
-    away = xp.abs(z)
-    put_error, below_error = weight * xp.sum(wrong / away**2), weight * xp.sum(wrong / away)
+    c, z, right = found.c, found.z, k >= 0
+    log_scale = xp.where(right, 0.0, c * k + found.log_c)
+    weight, size, away = found.step / math.pi, xp.exp(found.log_n.real), xp.abs(z)
+    width = _RESOLVED / found.last
+    normal = 0.5 * (width * z) ** 2
+    exponent = z * k - log_scale
+    near, other = _expm1(found.log_n), _expm1(normal)
+    kernel = xp.exp(xp.where(right, exponent.real, (exponent + found.log_n).real))
+    angle = xp.where(right, exponent.imag, (exponent + found.log_n).imag)
+    kernel, turn = xp.stop_gradient(kernel), kernel * xp.make_complex(xp.cos(angle), xp.sin(angle))
+    body = xp.where(right, near - other, 1.0 + 0 * near)
+    terms = turn * body
+    # of exponents, of N, and of the difference
+    steps = 20 + 2 * xp.abs(z * k)
+    wrong = xp.where(
+        right,
+        size * found.error
+        + 8 * _ULP * (xp.minimum(xp.abs(found.log_n), 3.0) * xp.maximum(size, 1.0)
+                      + 2 * xp.minimum(xp.abs(normal), 3.0))
+        + _ULP * steps * xp.abs(body),
+        found.error + _ULP * (steps + 2 * xp.abs(found.log_n) + xp.abs(log_scale)),
+    )
+    gain, mass = (weight * xp.sum((terms / power).real) for power in (z**2, z))
+    gain_error, mass_error = (weight * xp.sum(kernel * wrong / power) for power in (away**2, away))
     # beyond the last frequency
-    beyond = c * k - log_scale
-    put_error = put_error + xp.exp(xp.minimum(beyond + found.log_end, 600.0)) / found.last / math.pi
-    below_error = below_error + xp.exp(xp.minimum(beyond + found.log_fall, 600.0)) / math.pi
-    more = _aliases(found, k, log_scale)
-    # the scale is a number like another
-    off = 4 * _ULP * (1 + xp.abs(log_scale))
-    return Integrals(log_scale, put, below, put_error + more[0] + off * xp.abs(put),
-                     below_error + more[1] + off * xp.abs(below))
+    beyond = xp.where(right, c * k, c * k - log_scale)
+    fallen = xp.where(right, beyond + 0.5 * width**2 * c**2 - 0.5 * _RESOLVED**2, -xp.inf)
+    for_gain = xp.logaddexp(beyond + found.log_end, fallen) - xp.log(found.last)
+    for_mass = xp.logaddexp(beyond + found.log_fall, fallen)
+    aside = _aliases(found, k, log_scale, width)
+    gain_error = gain_error + aside[0] + xp.exp(xp.minimum(for_gain, 600.0)) / math.pi
+    mass_error = mass_error + aside[1] + xp.exp(xp.minimum(for_mass, 600.0)) / math.pi
+    # of the normal variable; P(M > K) = P(G > K) - the integral
+    u = xp.maximum(k, 0.0) / width
+    density = xp.exp(-0.5 * u * u - 0.5 * math.log(2 * math.pi))
+    above = xp.exp(mills_tails(u)[0])
+    known = width * (density - u * above)
+    gain = xp.where(right, gain + known, gain)
+    mass = xp.where(right, above - mass, mass)
+    gain_error = gain_error + xp.where(right, 16 * _ULP * width * density * (1 + u * u), 0.0)
+    mass_error = mass_error + xp.where(right, 16 * _ULP * above * (1 + u * u), 0.0)
+    return Integrals(log_scale, gain, mass, *xp.stop_gradient((gain_error, mass_error)))
 
 
-def _aliases(found, k, log_scale):
-    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale."""
-    c, period = found.c, 2 * math.pi / found.step
+def _expm1(value):
+    """e^value - 1, complex."""
+    re, im = value.real, value.imag
+    return xp.make_complex(xp.expm1(re) * xp.cos(im) - 2 * xp.sin(0.5 * im) ** 2,
+                           xp.exp(re) * xp.sin(im))
+
+
+def _aliases(found, k, log_scale, width):
+    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale; in the
+    right tail of what Put, and P, differ by from those of G.
+    """
+    c, period, right = found.c, 2 * math.pi / found.step, k >= 0
     ratio = xp.exp(-c * period)
     sure = ratio / (1 - ratio)
     tilts = xp.asarray(_TILTS)
     s = c * tilts
     # Chernoff at s, summed: beyond s < c to the right, s > c to the left
     log_rest = -xp.abs(s - c) * period
-    chernoff = s * k + found.logs + log_rest - xp.log1p(-xp.exp(log_rest)) - log_scale
-    of_put = chernoff - 1 - xp.log(s)
-    right = tilts < 1
-    plain_put = sure * (xp.maximum(k, 0.0) + 0.5 * found.spread) + period * ratio / (1 - ratio) ** 2
+    rest = log_rest - xp.log1p(-xp.exp(log_rest)) - log_scale + s * k
+    of_m, of_g = rest + found.logs, rest + 0.5 * (s * width) ** 2
 
     def least(value, side, other):
         best = xp.min(xp.where(side & ~xp.isnan(value), value, xp.inf))
@@ -345,5 +384,12 @@ def _aliases(found, k, log_scale):
 
     unit = xp.exp(xp.minimum(-log_scale, 600.0))
     none = xp.where(period > (1 + k) * (1 + 1e-9), 0.0, xp.inf)
-    return (least(of_put, right, plain_put * unit) + least(of_put, ~right, none),
-            least(chernoff, right, sure * unit) + least(chernoff, ~right, none))
+    under, over = tilts > 1, (tilts < 1) & ~right
+    spread = 0.5 * found.spread + xp.where(right, width, 0.0)
+
+    def total(less, plain):
+        left = least(of_m - less, under, none)
+        left = left + xp.where(right, least(of_g - less, under, xp.inf), 0.0)
+        return left + least(of_m - less, over, plain * unit)
+
+    return total(1 + xp.log(s), sure * spread), total(0.0, sure)
