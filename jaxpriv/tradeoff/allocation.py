@@ -30,6 +30,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 _FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is told
 _ROUNDS = 8
 _SURE = 1e-9  # of log delta
+_ENOUGH = 1e-5  # where the line is long
 
 
 @pytree
@@ -124,19 +125,16 @@ class Allocation(Envelope):
         1/noise multiplier is off by an ulp, which the rule for each lognormal counts.
         """
         lower, upper, rate = self._gaussian().bracket(low, high, reverse)
-        free = NormalShift.same_law
-        ends = xp.stack([high, low])
+        ends = high[None] if low is high else xp.stack([high, low])
         wide = self.aligned(ends.shape, ends.dtype)
         near = xp.abs(ends) <= _FARTHEST
-        safe = xp.where(near, ends, 0.0)
-        found = wide._several(partial(_bounds_of, reverse), safe)
+        found = wide._several(partial(_bounds_of, reverse), xp.where(near, ends, 0.0))
         if found is None:
             return lower, upper, rate
-        least, most = (xp.where(near, value, other) for value, other in
-                       zip(found[:2], (-xp.inf, 0.0)))
-        least, most = (xp.where(xp.isnan(value), other, value) for value, other in
-                       ((least, -xp.inf), (most, 0.0)))
-        least, most = xp.maximum(least[0], free(high) * (1 + 1e-13)), xp.minimum(most[1], upper)
+        least, most = (xp.where(near & ~xp.isnan(value), value, other)
+                       for value, other in zip(found[:2], (-xp.inf, 0.0)))
+        least = xp.maximum(least[0], NormalShift.same_law(high) * (1 + 1e-13))
+        most = xp.minimum(most[-1], upper)
         rate = self._choose(rate, found[2][0])
         return self._choose(lower, least), self._choose(upper, most), rate
 
@@ -211,31 +209,29 @@ def _bounds_of(reverse, mu, steps, eps):
     to 4 ulp of itself, and the gain is monotone in K: it is bounded on both sides of that.
     """
     x, ulp = -eps if reverse else eps, 2.0**-52
-    lower, upper, slope = -xp.inf, 0.0, xp.inf
+    lower, upper = -xp.inf, 0.0
     if xp.any_jax(x) or x > 0:
         size = xp.maximum(x, 1e-9)
         lower, upper = one_large.log_bounds(mu, steps, size)
-        slope = one_large.middle(mu, steps, size)[1]
         lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
-        if not xp.any_jax(x) and not reverse and upper - lower < _SURE:
-            return xp.stack([lower, upper, slope])
+        if not xp.any_jax(x) and not reverse and upper - lower < _ENOUGH:
+            return xp.stack([lower, upper, one_large.middle(mu, steps, size)[1]])
     own = lognormal_mean.columns(mu, steps)
     k = xp.expm1(x)
     placed = lognormal_mean.line(own, k)
-    found, less, more = (lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k))
-                         for side in (0, -1, 1))
+    less, more = (lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k))
+                  for side in (-1, 1))
     # a put grows with K, a call falls
     least, most = (xp.where(x < 0, one, other) for one, other in ((0, 1), (1, 0)))
     ends = jax.tree.map(lambda one, other: xp.stack([one, other]), less, more)
-    margin = 16 * ulp * (1 + xp.abs(found.log_scale))
+    margin = 16 * ulp * (1 + xp.abs(less.log_scale))
     least = ends.log_scale[least] + safe_log(
         xp.maximum(ends.gain[least] - ends.gain_error[least], 0.0)) - margin
     most = ends.log_scale[most] + safe_log(
         xp.maximum(ends.gain[most] + ends.gain_error[most], 0.0)) + margin
     least, most = (xp.where(xp.isnan(value), other, value) for value, other in
                    ((least, -xp.inf), (most, 0.0)))
-    (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(found, x)
-    better = most - least < upper - lower
+    (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(less, x)
     least, most = xp.maximum(lower, least), xp.minimum(upper, most)
     asked = (x < 0) if reverse else (x >= 0)
     # the other of put and call, by K - 1
@@ -248,7 +244,6 @@ def _bounds_of(reverse, mu, steps, eps):
         least, most = least + eps, most + eps
     value, log_alpha = (log_put + eps, log_beta) if reverse else (log_call, log_alpha)
     rate = xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
-    rate = xp.where(better | reverse, rate, slope)
     return xp.stack([least, xp.minimum(most, 0.0), rate])
 
 
@@ -295,16 +290,19 @@ def _epsilon_of(reverse, mu, steps, target):
         value = xp.minimum(value, 0.0)
         return target - value, xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
 
-    found, doubt = _search(mu, steps, start, high, -1.0 if reverse else 1.0, look)
-    if reverse or not xp.any_jax(found) and doubt < _SURE:
-        return found[None]
+    sign = -1.0 if reverse else 1.0
+    if reverse:
+        return _search(mu, steps, start, high, sign, look)[0][None]
 
     def excess(eps):
         value, slope = one_large.middle(mu, steps, eps)
         return target - value, slope
 
-    far = newton_in_bracket(excess, 0.0 * high + 1e-9, high, 40, start=found)
+    far = newton_in_bracket(excess, 0.0 * high + 1e-9, high, 40, start=start)
     lower, upper = one_large.log_bounds(mu, steps, far)
+    if not xp.any_jax(far) and upper - lower < _ENOUGH:
+        return far[None]
+    found, doubt = _search(mu, steps, start, high, sign, look)
     return xp.where(doubt > upper - lower, far, found)[None]
 
 

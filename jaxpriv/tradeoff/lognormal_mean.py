@@ -44,7 +44,7 @@ _RESOLVED = 9.5  # standard deviations of N_G within the line
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
 _COLUMNS, _NODES = 512, 2048  # of JAX's programs
 _SUM = 32  # products of complex numbers, summed in any order, are off by as many ulp
-_MOST, _WORK = 1 << 18, 1 << 27  # nodes of a line, and products, by NumPy
+_MOST, _WORK = 1 << 17, 1 << 26  # nodes of a line, and products, by NumPy
 _ULP = 2.0**-52
 
 
