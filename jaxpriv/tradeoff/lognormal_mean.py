@@ -42,7 +42,7 @@ _BEYOND = 2 * math.exp(-_REACH**2 / 2) / (_REACH * math.sqrt(2 * math.pi))
 _ORDER = 20  # moments: 1/21! is 2e-20
 _RESOLVED = 9.5  # standard deviations of N_G within the line
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
-_COLUMNS, _NODES = 512, 2048  # of JAX's programs
+_COLUMNS, _NODES = 384, 2048  # of JAX's programs
 _SUM = 32  # products of complex numbers, summed in any order, are off by as many ulp
 _MOST, _WORK = 1 << 17, 1 << 26  # nodes of a line, and products, by NumPy
 _ULP = 2.0**-52
@@ -174,51 +174,57 @@ def missing(own, z_size, c):
 
 
 def _block(own, z, step):
-    """E g at z, evenly spaced with |z| growing by no more than about 2, and its rounding error."""
-    top = xp.stop_gradient(xp.abs(z[-1]) / own.t)
-    small = xp.abs(own.rise) * top < 1
-    if xp.any_jax(own, z):
-        few = xp.where(small, own.rise, 0.0), xp.where(small, own.weight, 0.0), own.doubt
-        many = xp.where(small, 0.0, own.rise), xp.where(small, 0.0, own.weight), own.doubt
-    else:
-        few = own.rise[small], own.weight[small], own.doubt[small]
-        many = own.rise[~small], own.weight[~small], own.doubt[~small]
+    """By NumPy E g at z, evenly spaced with |z| growing by about 2, and its rounding error."""
+    top = np.abs(z[-1]) / own.t
+    small = np.abs(own.rise) * top < 1
     share = z / own.t
-    size = xp.abs(share)
-    rise, weight, doubt = few
-    power, total = -rise * top, xp.zeros_like(z)
-    moments = []
-    term = weight + 0 * power
+    size = np.abs(share)
+    rise, weight, doubt = own.rise[small], own.weight[small], own.doubt[small]
+    term, total, moments = weight, np.zeros_like(z), []
     for k in range(1, _ORDER + 1):
-        term = term * power / k
-        moments.append(xp.sum(term))
+        term = term * (-rise * top / k)
+        moments.append(np.sum(term))
     for moment in moments[:0:-1]:
         total = (total + moment) * (share / top)
     total = total * (share / top)
-    square = xp.sum(xp.abs(weight) * xp.abs(rise) ** 2 * (doubt + _SUM))
-    error = 1.5 * size**2 * square
-    rise, weight, doubt = many
+    error = 1.5 * size**2 * np.sum(np.abs(weight) * np.abs(rise) ** 2 * (doubt + _SUM))
+    rise, weight, doubt = own.rise[~small], own.weight[~small], own.doubt[~small]
     if rise.size:
         inner = 1 << (max(z.size, 2).bit_length() // 2)
-        rows = xp.exp(-share[:inner, None] * rise)
-        jumps = xp.arange(-(-z.size // inner), dtype=xp.float64) * (inner * step)
-        shifts = xp.exp(xp.make_complex(0 * jumps, -jumps / own.t)[:, None] * rise) * weight
+        rows = np.exp(-share[:inner, None] * rise)
+        jumps = np.arange(-(-z.size // inner)) * (inner * step / own.t)
+        shifts = np.exp(-1j * jumps[:, None] * rise) * weight
         found = sum(
-            xp.matmul(shifts[:, first : first + _SUM], rows[:, first : first + _SUM].T)
+            np.matmul(shifts[:, first : first + _SUM], rows[:, first : first + _SUM].T)
             for first in range(0, rise.size, _SUM)
         ).reshape(-1)[: z.size]
-        total = total + (found + (share * xp.sum(weight * rise) - xp.sum(weight)))
+        total = total + (found + (share * np.sum(weight * rise) - np.sum(weight)))
         # |e^-v| <= e^(-c Re r/t), for Im r < 0 and Im z > 0
-        grown = xp.exp(xp.maximum(-share[0].real * rise.real, 0.0))
-        heavy, long = (
-            xp.sum(xp.abs(weight) * part * (doubt + _SUM + rise.size / _SUM) * grown)
-            for part in (1.0, xp.abs(rise))
-        )
-        error = error + 2 * heavy + 8 * size * long
-    return total, xp.stop_gradient(error) * _ULP
+        grown = np.exp(np.maximum(-share[0].real * rise.real, 0.0))
+        each = np.abs(weight) * (doubt + _SUM + rise.size / _SUM) * grown
+        error = error + 2 * np.sum(each) + 8 * size * np.sum(each * np.abs(rise))
+    return total, error * _ULP
 
 
-def line(own, k, width=None):
+def _at_once(own, z):
+    """By JAX E g at z, each term on its own, and its rounding error."""
+    share = z / own.t
+    size = xp.abs(share)
+    v = share[:, None] * own.rise
+    small = xp.abs(v) < 0.5
+    little, much = xp.where(small, v, 0.0), xp.where(small, 1.0, v)
+    series = xp.zeros_like(v)
+    for k in range(15, 2, -1):
+        series = -little / k * (1 + series)
+    g = xp.where(small, 0.5 * little**2 * (1 + series), xp.exp(-much) - 1 + much)
+    grown = xp.exp(xp.maximum(-share[0].real * own.rise.real, 0.0))
+    each = xp.abs(own.weight) * (own.doubt + 2 * _SUM) * grown
+    length = xp.abs(own.rise)
+    error = xp.minimum(2 * size**2 * xp.sum(each * length**2), 8 * size * xp.sum(each * length))
+    return xp.sum(g * own.weight, 1), xp.stop_gradient(error) * _ULP
+
+
+def line(own, k):
     """The `Line` for K = 1 + k and what is near it.
 
     c is the saddle of e^(c k) N(c)/c^2; W = 42/c where Put grows like K, more in its own tail, and
@@ -234,18 +240,23 @@ def line(own, k, width=None):
     tried = least * xp.exp(grid * xp.log(xp.maximum(most / least, 2.0)))
     upper, _ = log_means(frozen, tried)
     c = tried[xp.argmin(tried * k + frozen.t * upper - 2 * xp.log(tried))]
-    depth = xp.where(k < 0, 64.0, _DEPTH) if width is None else width
+    if xp.any_jax(own, k):  # whose nodes are few: a digit or two less, of many more
+        c = xp.where(k < 0, c, 2.5 * c)
+        depth = xp.where(k < 0, 64.0, 30.0)
+    else:
+        depth = 64.0 if k < 0 else _DEPTH
     around = frozen.t * log_means(frozen, c * xp.asarray([0.99, 1.0, 1.01]))[1]
     log_c, curvature = around[1], xp.maximum(around[0] - 2 * around[1] + around[2], 0.0) * 1e4
     period = xp.maximum(depth, 15 * xp.sqrt(curvature)) / c
     step = 2 * math.pi / period
-    blocks, last, log_end, log_fall = _extent(frozen, c, k, step, log_c, spread)
-    parts = []
-    for start, stop in blocks:
-        y = step * (xp.arange(start, stop, dtype=xp.float64) + 0.5)
-        z = xp.make_complex(c + 0 * y, y)
-        parts.append((z, *_block(own, z, step)))
-    z, mean, error = (xp.concatenate(part) for part in zip(*parts))
+    edges, last, log_end, log_fall = _extent(frozen, c, k, step, log_c, spread)
+    y = step * (xp.arange(edges[-1], dtype=xp.float64) + 0.5)
+    z = xp.make_complex(c + 0 * y, y)
+    if xp.any_jax(own, z):
+        mean, error = _at_once(own, z)
+    else:
+        blocks = [_block(own, z[start:stop], step) for start, stop in zip(edges, edges[1:])]
+        mean, error = (np.concatenate(part) for part in zip(*blocks))
     error = xp.stop_gradient(error + missing(own, xp.abs(z), c))
     size = xp.abs(mean)
     error = error + 16 * _ULP * size * (1 + size)
@@ -281,7 +292,7 @@ def log_bounds(own, c, y):
 
 
 def _extent(own, c, k, step, log_c, spread):
-    """(blocks of nodes, the last frequency, log of a bound of |N| beyond,
+    """(ends of blocks of nodes, the last frequency, log of a bound of |N| beyond,
     log of the integral of that over log y).
     """
     octaves = xp.asarray(2.0 ** np.arange(33))
@@ -308,7 +319,7 @@ def _extent(own, c, k, step, log_c, spread):
     edges = [0, _FIRST]
     while edges[-1] < count:
         edges.append(min(2 * edges[-1], count))
-    return list(zip(edges, edges[1:])), last, ends[0], fall
+    return edges, last, ends[0], fall
 
 
 def integrals(found, k):

@@ -98,5 +98,9 @@ def _none(a, t, x, at, log_level):
 def middle(a, t, x):
     """log C half way between both, and -d/dx of it."""
     step = 1e-4 * (1 + xp.abs(x))
-    ends = [0.5 * sum(log_bounds(a, t, x + side * step)) for side in (-1, 1)]
-    return 0.5 * (ends[0] + ends[1]), (ends[0] - ends[1]) / (2 * step)
+
+    def at(x):
+        return 0.5 * sum(log_bounds(a, t, x))
+
+    low, high = xp.each(at, xp.stack([x - step, x + step]))
+    return 0.5 * (low + high), (low - high) / (2 * step)
