@@ -58,6 +58,7 @@ class Columns(NamedTuple):
     weight: Any
     rise: Any
     doubt: Any
+    rise_by_a: Any
     real_log_weight: Any
     real_rise: Any
     gap: Any
@@ -122,7 +123,10 @@ def columns(a, t):
     moved = 4 * growth * (xp.abs(a * x) + a * a) / xp.maximum(xp.abs(rise), 1e-300)
     doubt = xp.stop_gradient(40 + 2 * moved + x * x + 4 * xp.abs(x) * depth)
     gap = 2 * xp.exp(2 * depth**2) / xp.expm1(2 * math.pi * depth / step)
-    return Columns(a, t, weight, rise, doubt, log_weight, grown, gap, depth)
+    by_a = xp.stop_gradient(xp.make_complex(x - a, -depth + 0 * x) * (1 + rise))
+    return Columns(
+        a, t, weight, *xp.stop_gradient((rise, doubt, by_a, log_weight, grown, gap, depth))
+    )
 
 
 def log_means(own, s):
@@ -208,20 +212,37 @@ def _block(own, z, step):
 
 def _at_once(own, z):
     """By JAX E g at z, each term on its own, and its rounding error."""
-    share = z / own.t
-    size = xp.abs(share)
-    v = share[:, None] * own.rise
+    size = xp.abs(z) / own.t
+    grown = xp.exp(xp.maximum(-size[0] * own.rise.real, 0.0))
+    each = xp.abs(own.weight) * (own.doubt + 2 * _SUM) * grown
+    length = xp.abs(own.rise)
+    error = xp.minimum(2 * size**2 * xp.sum(each * length**2), 8 * size * xp.sum(each * length))
+    frozen = xp.stop_gradient(own)
+    return _mean(own.a, own.t, frozen, z), xp.stop_gradient(error) * _ULP
+
+
+@xp.custom_jvp
+def _mean(a, t, own, z):
+    del a
+    v = (z / t)[:, None] * own.rise
     small = xp.abs(v) < 0.5
     little, much = xp.where(small, v, 0.0), xp.where(small, 1.0, v)
     series = xp.zeros_like(v)
     for k in range(15, 2, -1):
         series = -little / k * (1 + series)
     g = xp.where(small, 0.5 * little**2 * (1 + series), xp.exp(-much) - 1 + much)
-    grown = xp.exp(xp.maximum(-share[0].real * own.rise.real, 0.0))
-    each = xp.abs(own.weight) * (own.doubt + 2 * _SUM) * grown
-    length = xp.abs(own.rise)
-    error = xp.minimum(2 * size**2 * xp.sum(each * length**2), 8 * size * xp.sum(each * length))
-    return xp.sum(g * own.weight, 1), xp.stop_gradient(error) * _ULP
+    return xp.sum(g * own.weight, 1)
+
+
+@_mean.defjvp
+def _mean_jvp(primals, tangents):
+    """g' = 1 - e^-v; dr/da = (x - a) L, dv/dt = -v/t. The rule and z stand still."""
+    a, t, own, z = primals
+    share = z / t
+    slope = 1 - xp.exp(-share[:, None] * own.rise)
+    by_a = share * xp.sum(slope * (own.weight * own.rise_by_a), 1)
+    by_t = -share / t * xp.sum(slope * (own.weight * own.rise), 1)
+    return _mean(*primals), by_a * tangents[0] + by_t * tangents[1]
 
 
 def line(own, k):
@@ -239,7 +260,8 @@ def line(own, k):
     grid = xp.linspace(0.0, 1.0, 96, dtype=xp.float64)
     tried = least * xp.exp(grid * xp.log(xp.maximum(most / least, 2.0)))
     upper, _ = log_means(frozen, tried)
-    c = tried[xp.argmin(tried * k + frozen.t * upper - 2 * xp.log(tried))]
+    height = tried * k + frozen.t * upper - 2 * xp.log(tried)
+    c = xp.max(xp.where(height <= xp.min(height), tried, 0.0))
     if xp.any_jax(own, k):  # whose nodes are few: a digit or two less, of many more
         c = xp.where(k < 0, c, 2.5 * c)
         depth = xp.where(k < 0, 64.0, 30.0)
