@@ -1,0 +1,226 @@
+"""A pair of two laws with thousands of outcomes, for lattices:
+what bounds a profile that is known at many points.
+
+`above` and `below` make such pairs of brackets of D(K) = delta(log K), convex in K with slope
+-alpha(K), D(0) = 1: an outcome at K has Q = the change of slope and P = K Q.
+"""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv._pytree import pytree
+from jaxpriv.tradeoff.experiment import Experiment, Point
+
+
+@pytree
+class ManyOutcomes(Experiment):
+    """Outcomes of ascending `loss` (..., n), and the logarithms (..., n + 1) of both laws' masses
+    above and below between them; mu: the smallest of mu-GDP of what is bounded.
+    """
+
+    loss: jax.Array
+    log_alpha: jax.Array
+    log_specificity: jax.Array
+    log_beta: jax.Array
+    log_power: jax.Array
+    mu: jax.Array
+    finite = True
+
+    def batch_shape(self):
+        return xp.shape(self.loss)[:-1]
+
+    def aligned(self, shape, dtype):
+        """One pair that is asked at many eps remains one."""
+        if len(shape) == 1 and np.prod(self.batch_shape()) == 1:
+            shape = (1,)
+
+        def spread(leaf):
+            own = xp.asarray(leaf, dtype)
+            behind = own.shape[len(xp.shape(self.mu)) :]
+            return xp.broadcast_to(own, tuple(shape) + behind)
+
+        return jax.tree.map(spread, self)
+
+    def defined(self):
+        return xp.ones(self.batch_shape(), bool)
+
+    def touch(self, eps, reverse):
+        """The test that rejects all losses above eps, for one pair."""
+        at = xp.searchsorted(self.loss.reshape(-1), -eps if reverse else eps, side="right")
+        test = Point(*(
+            column.reshape(-1)[at]
+            for column in (self.log_alpha, self.log_specificity, self.log_beta, self.log_power)
+        ))
+        return test.exchanged() if reverse else test
+
+    def tail_mu(self):
+        return self.mu
+
+    def loss_bound(self, reverse):
+        return xp.full_like(self.mu, xp.inf)
+
+    def reversed(self):
+        flipped = [xp.flip(leaf, -1) for leaf in
+                   (-self.loss, self.log_beta, self.log_power, self.log_alpha,
+                    self.log_specificity)]
+        return ManyOutcomes(*flipped, self.mu)
+
+    def _on_lattices_only(self, *_):
+        raise TypeError("many outcomes are for lattices")
+
+    errors = slope = log_delta = bracket = subsampled = _on_lattices_only
+
+
+class Known(NamedTuple):
+    """Brackets at ascending K = 1 + k: of E (K - M)_+ and Q(M < K) where k < 0,
+    else of E (M - K)_+ and Q(M > K).
+    """
+
+    k: np.ndarray
+    gain: tuple
+    mass: tuple
+
+
+def above(known, mu):
+    """A pair whose profile lies above: chords of the upper bounds' lower convex hull.
+
+    On the left of K = 1 slopes are those of E (K - M)_+ = D(K) - (1 - K), which keep their digits.
+    """
+    k, gain = known.k, known.gain[1]
+    left = k < 0
+    call = np.where(left, gain - k, gain)
+    put = np.where(left, gain, gain + k)
+    kept: list = []
+
+    def slope(i, j, of_put):
+        if i < 0:
+            found = put[j] / (1 + k[j])  # from D(0) = 1
+        elif left[j]:
+            found = (put[j] - put[i]) / (k[j] - k[i])
+        else:
+            found = (call[j] - call[i]) / (k[j] - k[i])
+            return found + 1 if of_put else found
+        return found if of_put else found - 1
+
+    for j in range(len(k)):
+        while kept:
+            before = kept[-2] if len(kept) > 1 else -1
+            of_put = bool(left[kept[-1]])
+            if slope(before, kept[-1], of_put) < slope(kept[-1], j, of_put):
+                break
+            kept.pop()
+        kept.append(j)
+    null, index = [], np.array(kept)
+    for place, j in enumerate(kept):
+        of_put = bool(left[j])
+        before = slope(kept[place - 1] if place else -1, j, of_put)
+        after = (slope(j, kept[place + 1], of_put) if place + 1 < len(kept) else float(of_put))
+        null.append(after - before)
+    null = np.array(null)
+    lost = max(put[kept[0]] / (1 + k[kept[0]]), 0.0)
+    return _pair(k[index], null, (1 + k[index]) * null, mu, lost, call[kept[-1]], call[index])
+
+
+def below(known, mu):
+    """A pair whose profile lies below: the largest of lines that lie below.
+
+    Through a lower bound L at K_j with the least slope alpha that is possible there: right on the
+    left of K_j, and on its right too high by (most alpha - least alpha) (K - K_j) at most, until
+    the line falls below 0 at K - K_j = L/alpha.
+    """
+    left = known.k < 0
+    least, most = known.mass
+    low = np.where(left, 1 - most, least)
+    width = most - least
+    gain = known.gain[0]
+    call = np.where(left, gain - known.k, gain)
+    fall = width * (call / np.maximum(low, 1e-300)) * (1 + 1e-9)
+    use = (low > 0) & (gain - fall > 0)
+    k, call, gain, low, left, most = (
+        part[use] for part in (known.k, call - fall, gain - fall, low, left, most)
+    )
+    # lines as (K_j, D there, Q(M > K_j)), the first one 1 - K
+    places, slopes = [], []
+    lines = [-1]
+
+    def change(i, j):
+        """Of slope, from the masses that are small."""
+        if i < 0:
+            return most[j] if left[j] else 1 - low[j]
+        return most[j] - most[i] if left[j] and left[i] else low[i] - low[j]
+
+    def crossing(i, j):
+        """k where the lines meet."""
+        drop = change(i, j)
+        if not drop > 0:
+            return np.nan
+        if i < 0:
+            # 1 - K = D_j - alpha_j (K - K_j)
+            return k[j] - (gain[j] if left[j] else call[j] + k[j]) / drop
+        if left[j] and left[i]:
+            # puts: V_i + F_i (K - K_i) = V_j + F_j (K - K_j)
+            return k[j] - (gain[j] - gain[i] - most[i] * (k[j] - k[i])) / drop
+        return k[i] + (call[i] - call[j] - low[j] * (k[j] - k[i])) / drop
+
+    for j in range(len(k)):
+        while True:
+            at = crossing(lines[-1], j)
+            if np.isnan(at):
+                break
+            if not places or at > places[-1]:
+                break
+            lines.pop(), places.pop(), slopes.pop()
+        if not np.isnan(at) and at > -1:
+            slopes.append(change(lines[-1], j))
+            places.append(at)
+            lines.append(j)
+    last = lines[-1]
+    places.append(k[last] + call[last] / low[last])
+    slopes.append(low[last])
+    at, null = np.array(places), np.array(slopes)
+    # between two outcomes the profile is a line, below the one that crosses its neighbours there
+    own = np.array(lines[1:])
+    values = [np.asarray(call[own], _LONG) - np.asarray(low[own], _LONG)
+              * (np.asarray(ends, _LONG) - k[own]) for ends in (at[:-1], at[1:])]
+    before = np.concatenate([[-np.asarray(at[0], _LONG)], values[1]])
+    after = np.concatenate([values[0], [_LONG(0)]])
+    return _pair(at, null, (1 + at) * null, mu, at_most=np.minimum(before, after))
+
+
+_LONG = np.longdouble
+
+
+def _sums(masses):
+    """(above, below) between the outcomes, (n + 1,)."""
+    masses = np.asarray(masses, _LONG)
+    up = np.concatenate([np.cumsum(masses[::-1])[::-1], [_LONG(0)]])
+    return up, np.concatenate([[_LONG(0)], np.cumsum(masses)])
+
+
+def _pair(k, null, alternative, mu, lost=0.0, endless=0.0, at_least=None, at_most=None):
+    """The pair of these masses; lost: null mass at loss -inf, endless: alternative mass at inf.
+
+    Its profile at the outcomes is compared with what it must bound, on both sides of each: what
+    rounding took is added to `endless`, or taken from the alternative's masses.
+    """
+    null, alternative = np.maximum(null, 0.0), np.maximum(alternative, 0.0)
+    up_q, down_q = _sums(null)
+    size, shrink = 1 + np.asarray(k, _LONG), 0.0
+    while True:
+        up_p, down_p = _sums(alternative * (1 - shrink))
+        profile = [up_p[part] - size * up_q[part] for part in (slice(1, None), slice(0, -1))]
+        if at_least is not None:
+            missing = np.max(np.asarray(at_least, _LONG) - np.minimum(*profile))
+            endless = max(endless, float(missing), float(1 - up_p[0])) * (1 + 1e-15)
+            break
+        if np.all(np.maximum(*profile) <= at_most) and up_p[0] <= 1 or shrink == 1:
+            break
+        shrink = max(4 * shrink, 2.0**-50) if shrink < 1e-9 else 1.0
+    up_p, down_q = up_p + _LONG(endless), down_q + _LONG(lost)
+    with np.errstate(divide="ignore"):
+        logs = [np.minimum(np.log(part), 0).astype(np.float64)
+                for part in (up_q, down_q, down_p, up_p)]
+    return ManyOutcomes(np.log1p(k), *logs, np.float64(mu))
