@@ -11,67 +11,94 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._pytree import pytree
+from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Experiment, Point
 
 
-@pytree
-class ManyOutcomes(Experiment):
-    """Outcomes of ascending `loss` (..., n), and the logarithms (..., n + 1) of both laws' masses
-    above and below between them; mu: the smallest of mu-GDP of what is bounded.
+class Table:
+    """Rows of pairs: outcomes of ascending `loss` (rows, n), and a `Point` of logarithms
+    (rows, n + 1) of both laws' masses above and below between them.
     """
 
-    loss: jax.Array
-    log_alpha: jax.Array
-    log_specificity: jax.Array
-    log_beta: jax.Array
-    log_power: jax.Array
-    mu: jax.Array
+    def __init__(self, loss, between):
+        self.loss, self.between = loss, between
+
+    @staticmethod
+    def of(pairs):
+        """Rows of (loss, `Point`), of which the last entries are repeated."""
+        size = max(len(loss) for loss, _ in pairs)
+
+        def pad(leaf, full):
+            return np.concatenate([leaf, np.full(full - len(leaf), leaf[-1])])
+
+        return Table(
+            np.stack([pad(loss, size) for loss, _ in pairs]),
+            Point(*(np.stack([pad(column, size + 1) for column in columns])
+                    for columns in zip(*(between for _, between in pairs)))),
+        )
+
+    def reversed(self):
+        return Table(*jax.tree.map(
+            lambda leaf: np.flip(leaf, -1), (-self.loss, self.between.exchanged())
+        ))
+
+
+@jax.tree_util.register_pytree_node_class
+class ManyOutcomes(Experiment):
+    """A row of a `Table`, which is a part of the structure; mu: the smallest of mu-GDP of what is
+    bounded.
+    """
+
     finite = True
 
-    def batch_shape(self):
-        return xp.shape(self.loss)[:-1]
+    def __init__(self, row, mu, table):
+        self.row, self.mu, self.table = row, mu, table
 
-    def aligned(self, shape, dtype):
-        """One pair that is asked at many eps remains one."""
-        if len(shape) == 1 and np.prod(self.batch_shape()) == 1:
-            shape = (1,)
+    def tree_flatten(self):
+        return (self.row, self.mu), self.table
 
-        def spread(leaf):
-            own = xp.asarray(leaf, dtype)
-            behind = own.shape[len(xp.shape(self.mu)) :]
-            return xp.broadcast_to(own, tuple(shape) + behind)
-
-        return jax.tree.map(spread, self)
-
-    def defined(self):
-        return xp.ones(self.batch_shape(), bool)
+    @classmethod
+    def tree_unflatten(cls, table, leaves):
+        return cls(*leaves, table)
 
     def touch(self, eps, reverse):
-        """The test that rejects all losses above eps, for one pair."""
-        at = xp.searchsorted(self.loss.reshape(-1), -eps if reverse else eps, side="right")
-        test = Point(*(
-            column.reshape(-1)[at]
-            for column in (self.log_alpha, self.log_specificity, self.log_beta, self.log_power)
-        ))
+        """The test that rejects all losses above eps, for one pair at any number of eps."""
+        row = self.row.reshape(-1)[0].astype(xp.int32)
+        loss = xp.gathered(self.table.loss, row)
+        at = xp.searchsorted(loss, -eps if reverse else eps, side="right")
+        test = Point(*(xp.gathered(column, row)[at] for column in self.table.between))
         return test.exchanged() if reverse else test
+
+    def bracket(self, low, high, reverse):
+        """P (1 - e^eps Q/P) of what lies above eps, of which the logarithms are known to 2 ulp."""
+        ends = xp.stack([high, low])
+        test = self.touch(ends, reverse)
+        some = test.log_power > -xp.inf
+        log_power = xp.where(some, test.log_power, 0.0)
+        ratio = ends + xp.where(some, test.log_alpha, -xp.inf) - log_power
+        size = 1 + xp.abs(ends) + xp.abs(log_power) + xp.where(
+            test.log_alpha > -xp.inf, xp.abs(test.log_alpha), 0.0
+        )
+        outward = xp.asarray([1.0, -1.0]).reshape((2,) + (1,) * low.ndim)
+        doubt = 16 * xp.finfo(ends.dtype).eps * size
+        found = log_power + log1mexp(xp.minimum(ratio + outward * doubt, 0.0)) - outward * doubt
+        found = xp.where(some, found, -xp.inf)
+        rate = xp.exp(ratio[0] + log_power[0] - xp.where(found[0] > -xp.inf, found[0], 0.0))
+        return found[0], xp.minimum(found[1], 0.0), rate
+
+    def log_delta(self, eps, reverse):
+        return self.bracket(eps, eps, reverse)[1]
 
     def tail_mu(self):
         return self.mu
 
-    def loss_bound(self, reverse):
-        return xp.full_like(self.mu, xp.inf)
-
     def reversed(self):
-        flipped = [xp.flip(leaf, -1) for leaf in
-                   (-self.loss, self.log_beta, self.log_power, self.log_alpha,
-                    self.log_specificity)]
-        return ManyOutcomes(*flipped, self.mu)
+        return ManyOutcomes(self.row, self.mu, self.table.reversed())
 
     def _on_lattices_only(self, *_):
         raise TypeError("many outcomes are for lattices")
 
-    errors = slope = log_delta = bracket = subsampled = _on_lattices_only
+    errors = slope = subsampled = _on_lattices_only
 
 
 class Known(NamedTuple):
@@ -84,7 +111,7 @@ class Known(NamedTuple):
     mass: tuple
 
 
-def above(known, mu):
+def above(known):
     """A pair whose profile lies above: chords of the upper bounds' lower convex hull.
 
     On the left of K = 1 slopes are those of E (K - M)_+ = D(K) - (1 - K), which keep their digits.
@@ -121,10 +148,10 @@ def above(known, mu):
         null.append(after - before)
     null = np.array(null)
     lost = max(put[kept[0]] / (1 + k[kept[0]]), 0.0)
-    return _pair(k[index], null, (1 + k[index]) * null, mu, lost, call[kept[-1]], call[index])
+    return _pair(k[index], null, (1 + k[index]) * null, lost, call[kept[-1]], call[index])
 
 
-def below(known, mu):
+def below(known):
     """A pair whose profile lies below: the largest of lines that lie below.
 
     Through a lower bound L at K_j with the least slope alpha that is possible there: right on the
@@ -187,7 +214,8 @@ def below(known, mu):
               * (np.asarray(ends, _LONG) - k[own]) for ends in (at[:-1], at[1:])]
     before = np.concatenate([[-np.asarray(at[0], _LONG)], values[1]])
     after = np.concatenate([values[0], [_LONG(0)]])
-    return _pair(at, null, (1 + at) * null, mu, at_most=np.minimum(before, after))
+    at_most = np.maximum(np.minimum(before, after), 0)
+    return _pair(at, null, (1 + at) * null, at_most=at_most)
 
 
 _LONG = np.longdouble
@@ -200,8 +228,8 @@ def _sums(masses):
     return up, np.concatenate([[_LONG(0)], np.cumsum(masses)])
 
 
-def _pair(k, null, alternative, mu, lost=0.0, endless=0.0, at_least=None, at_most=None):
-    """The pair of these masses; lost: null mass at loss -inf, endless: alternative mass at inf.
+def _pair(k, null, alternative, lost=0.0, endless=0.0, at_least=None, at_most=None):
+    """(losses, `Point`) of these masses; lost: null mass at loss -inf, endless: alternative mass at inf.
 
     Its profile at the outcomes is compared with what it must bound, on both sides of each: what
     rounding took is added to `endless`, or taken from the alternative's masses.
@@ -223,4 +251,4 @@ def _pair(k, null, alternative, mu, lost=0.0, endless=0.0, at_least=None, at_mos
     with np.errstate(divide="ignore"):
         logs = [np.minimum(np.log(part), 0).astype(np.float64)
                 for part in (up_q, down_q, down_p, up_p)]
-    return ManyOutcomes(np.log1p(k), *logs, np.float64(mu))
+    return np.log1p(k), Point(*logs)
