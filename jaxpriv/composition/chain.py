@@ -8,8 +8,8 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.composition.uneven import LEAST, ULP, Law, Sides, aimed, one_step, tails, together
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.stepping import stepped_out
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
+from jaxpriv.tradeoff.stepping import stepped_out
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _FIRST, _FINEST = 256, 1024  # points

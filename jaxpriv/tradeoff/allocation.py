@@ -1,4 +1,4 @@
-"""The dominating pair of random allocation: a record takes part in one of t steps, chosen at random.
+"""The dominating pair of random allocation: a record takes part in one of t steps, at random.
 
 P = (1/t) sum_i N(mu e_i, I) against Q = N(0, I) in R^t, mu = 1/noise multiplier. Under Q the
 likelihood ratio is the mean M of t independent lognormals, E M = 1, and so is all that follows:
@@ -291,8 +291,13 @@ def _epsilon_of(reverse, mu, steps, target):
         return target - value, xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
 
     sign = -1.0 if reverse else 1.0
+
+    def told(found):
+        """0 where the search ran into it: delta(0) is smaller."""
+        return xp.where(found > 1e-6 * spread, found, 0.0)[None]
+
     if reverse:
-        return _search(mu, steps, start, high, sign, look)[0][None]
+        return told(_search(mu, steps, start, high, sign, look)[0])
 
     def excess(eps):
         value, slope = one_large.middle(mu, steps, eps)
@@ -301,16 +306,15 @@ def _epsilon_of(reverse, mu, steps, target):
     far = newton_in_bracket(excess, 0.0 * high + 1e-9, high, 40, start=start)
     lower, upper = one_large.log_bounds(mu, steps, far)
     if not xp.any_jax(far) and upper - lower < _ENOUGH:
-        return far[None]
+        return told(far)
     found, doubt = _search(mu, steps, start, high, sign, look)
-    return xp.where(doubt > upper - lower, far, found)[None]
+    return told(xp.where(doubt > upper - lower, far, found))
 
 
 def _slope_of(reverse, mu, steps, alpha):
     """The eps at which the test that touches has this type I error, a vector of one."""
     mu, steps, alpha = xp.stop_gradient((mu, steps, alpha))
     own = lognormal_mean.columns(mu, steps)
-    bound = xp.abs(NormalShift(mu).slope(alpha, False)) + 1e-3 * mu
     spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
     start = NormalShift(spread).slope(alpha, False)
 
@@ -322,13 +326,13 @@ def _slope_of(reverse, mu, steps, alpha):
             x = -eps if reverse else eps
             logs, _ = _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
             log_a, log_rest = (logs[4], logs[5]) if reverse else (logs[2], logs[3])
-            return xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha)), 0.0 * x
+            excess = xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha))
+            return excess, 0.0 * x
 
         reach = 3 * xp.abs(eps) + 2 * spread
         found = newton_in_bracket(at, eps - reach, eps + reach, iterations=60, start=eps)
         return found, xp.abs(found - eps)
 
-    del bound
     state = (start, xp.full_like(start, xp.inf))
     return xp.fori_loop(
         0, _ROUNDS, step, state, lambda state: bool(state[1] <= 1e-2 * spread)

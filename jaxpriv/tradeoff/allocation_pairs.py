@@ -42,7 +42,7 @@ def _profile(mu, steps):
                 placed = lognormal_mean.line(own, at)
                 reach = abs(at)
             found = lognormal_mean.integrals(placed, value)
-            far = value > 0 and not found.gain_error < 1e-5 * found.gain
+            far = value > 0 and not found.gain_error < 1e-3 * found.gain
             since = since + 1 if far else 0
             if since % _SPARSE == 0 or value == side[-1]:
                 rows.append((value, *_ends(mu, steps, found, value, far)))

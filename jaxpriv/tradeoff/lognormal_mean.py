@@ -3,24 +3,26 @@ along one vertical line, at a cost that does not depend on t, with a bound of ev
 
 With N(z) = E e^(-z (M - 1)) = (1 + E g(v))^t, v = z (L - 1)/t, g(v) = e^-v - 1 + v, for E v = 0,
 
-    E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz,   P(M < K) the same by 1/z,   Re z = c > 0.
+    E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz  along Re z = c > 0,
 
-**E g** is taken along x + i theta, which turns L by e^(i a theta). For 0 <= arg z <= pi/2 and theta in
-[-2d, 0], d <= pi/(4 a), Re(z L) >= 0 all over that strip, hence |e^-v| <= e^(c/t) and, with r = L - 1,
-|g(v)| <= e^(c/t) min(|v|^2/2, 2 |v|). The trapezoidal rule of step h in its middle, theta = -d, is
-therefore off by at most
+and P(M < K) is the same integral with 1/z.
+
+**E g** is taken along x + i theta, which turns L by e^(i a theta). For 0 <= arg z <= pi/2 and theta
+in [-2d, 0], d <= pi/(4 a), Re(z L) >= 0 all over that strip, hence |e^-v| <= e^(c/t) and, with
+r = L - 1, |g(v)| <= e^(c/t) min(|v|^2/2, 2 |v|). The trapezoidal rule of step h in its middle,
+theta = -d, is therefore off by at most
 
     2 e^(2 d^2)/(e^(2 pi d/h) - 1) e^(c/t) min(|z|^2/(2 t^2) (e^(a^2) - 1 + 4 a^2 d^2), 4 |z|/t),
 
-for |n(x + i theta)| = n(x) e^(theta^2/2) and E |L e^(i a theta) - 1|^2 = e^(a^2) + 1 - 2 cos(a theta).
-Columns with |v| < 1 are summed as moments, a polynomial in z; of the others e^-v is a product of two
-exponentials, for nodes on the line are evenly spaced, and the sum a product of matrices.
+for |n(x + i theta)| = n(x) e^(theta^2/2), E |L e^(i a theta) - 1|^2 = e^(a^2) + 1 - 2 cos(a theta).
+Columns with |v| < 1 are summed as moments, a polynomial in z; of the others e^-v is a product of
+two exponentials, for nodes on the line are evenly spaced, and the sum a product of matrices.
 
-**The line**, by the midpoint rule of step 2 pi/W, gives exactly sum_j (-1)^j e^(-c j W) Put(K + j W):
-the terms j != 0 are bounded by Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for x <= 0, and by
-Chernoff, Put(x) <= e^(s (x - 1)) N(s)/(e s) for every s > 0. What it leaves out, |y| > Y, is bounded
-by the shift again: |N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t, s = c cos(a theta) +
-y sin(a |theta|), which falls with y.
+**The line**, by the midpoint rule of step 2 pi/W, gives sum_j (-1)^j e^(-c j W) Put(K + j W), no
+more and no less. The terms j != 0 are bounded by Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for
+x <= 0, and by Chernoff, Put(x) <= e^(s (x - 1)) N(s)/(e s) for every s > 0. What is left out,
+|y| > Y, is bounded by the shift again: |N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t with
+s = c cos(a theta) + y sin(a |theta|), which falls with y.
 
 **The right tail**, k = K - 1 >= 0: E (M - K)_+ = Put(K) - k would lose its digits. With a normal
 variable G of mean 1 and small variance, whose Put(K) - k is known, the difference of both is the
@@ -159,11 +161,13 @@ def log_means(own, s):
     return upper, xp.where(near, xp.log1p(mean), scaled + far)
 
 
-def missing(own, z_size, c):
+def missing(own, z_size, c, log_most=np.inf):
     """What the rule for E g is off by, but for rounding, at |z| on the line.
 
-    |e^-v| <= e^(c/t), or, for 1 - e^u <= -u, e^(c/t (2 a^2 d^2 + a^2/2) + b |x|) at x < 0, b = a c/t:
-    then E |r|^2 e^(b |x|) <= E |r|^2 + e^(b^2/2) E |r(x - b)|^2.
+    |e^-v| <= e^(c/t), or, for 1 - e^u <= -u, e^(c/t (2 a^2 d^2 + a^2/2) + b |x|) at x < 0 with
+    b = a c/t: then E |r|^2 e^(b |x|) <= E |r|^2 + e^(b^2/2) E |r(x - b)|^2. Or
+    |g| <= |e^-v| + 1 + |v|, of which log_most bounds the first's mean,
+    e^(c/t) E e^(-s L/t) with s = c cos(2 a d) <= Re(z L)/L.
     """
     share, tilt = z_size / own.t, own.a * c / own.t
     spread = xp.expm1(own.a**2) + 4 * (own.a * own.depth) ** 2
@@ -174,7 +178,9 @@ def missing(own, z_size, c):
     beyond = xp.minimum(c / own.t + math.log(_BEYOND),
                         steady + math.log(2 * math.e) - 0.5 * left**2 - xp.log(left))
     beyond = xp.maximum(beyond, math.log(_BEYOND))
-    return xp.exp(growth) * own.gap * least + 8 * share * xp.exp(0.5 * own.depth**2 + beyond)
+    most = xp.exp(log_most) + 1 + 2 * share
+    least = xp.minimum(xp.exp(growth) * least, most)
+    return own.gap * least + 8 * share * xp.exp(0.5 * own.depth**2 + beyond)
 
 
 def _block(own, z, step):
@@ -279,10 +285,12 @@ def line(own, k):
     else:
         blocks = [_block(own, z[start:stop], step) for start, stop in zip(edges, edges[1:])]
         mean, error = (np.concatenate(part) for part in zip(*blocks))
-    error = xp.stop_gradient(error + missing(own, xp.abs(z), c))
+    nearest = c * xp.maximum(xp.cos(2 * frozen.a * frozen.depth), 0.0)
+    log_most = (c - nearest) / frozen.t + log_means(frozen, nearest[None])[0][0]
+    error = xp.stop_gradient(error + missing(own, xp.abs(z), c, log_most))
     size = xp.abs(mean)
-    error = error + 16 * _ULP * size * (1 + size)
     one = xp.maximum(xp.abs(1 + mean), 1e-300)
+    error = error + 16 * _ULP * size * (1 + size) / xp.maximum(one, 0.5)  # of `_log1p`
     log_n = own.t * _log1p(mean)
     # |N - fl N| <= (|1 + g| + E)^t - |1 + g|^t
     relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
@@ -398,8 +406,8 @@ def _expm1(value):
 
 
 def _aliases(found, k, log_scale, width):
-    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale; in the
-    right tail of what Put, and P, differ by from those of G.
+    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale; in
+    the right tail of what Put, and P, differ by from those of G.
     """
     c, period, right = found.c, 2 * math.pi / found.step, k >= 0
     ratio = xp.exp(-c * period)

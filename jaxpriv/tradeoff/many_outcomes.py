@@ -229,7 +229,8 @@ def _sums(masses):
 
 
 def _pair(k, null, alternative, lost=0.0, endless=0.0, at_least=None, at_most=None):
-    """(losses, `Point`) of these masses; lost: null mass at loss -inf, endless: alternative mass at inf.
+    """(losses, `Point`) of these masses; lost: null mass at loss -inf, endless: alternative mass
+    at inf.
 
     Its profile at the outcomes is compared with what it must bound, on both sides of each: what
     rounding took is added to `endless`, or taken from the alternative's masses.

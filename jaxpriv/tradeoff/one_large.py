@@ -4,8 +4,8 @@ of them is large, and the others are as they always are.
 Of the J lognormals above a level B, with p = P(L > B), p_1 = E[L; L > B], q = (1 - p)^(t-1), and S
 the sum of t - 1 others, all at most B, of mean m:
 
-    J = 1   E h(S) q, h(s) = E[(L + s - t K)_+; L > B] convex: at least q h(m) (Jensen), at most that
-            and q/2 sup h'' Var S; h'' is a density of L above B, largest at B beyond the mode,
+    J = 1   E h(S) q, h(s) = E[(L + s - t K)_+; L > B] convex: at least q h(m) (Jensen), at most
+            that and q/2 sup h'' Var S; h'' is a density of L above B, largest at B beyond the mode,
             and Var S <= (t-1) E[L^2; L <= B]/(1 - p)
     J > 1   at most E[M; J > 1] <= p_1 (t-1) p + ((t-1) p)^2/2
     J = 0   at most e^(-s K) E[e^(s L/t); L <= B]^t/(e s) for every s > 0 (Chernoff), of which
@@ -103,8 +103,8 @@ def middle(a, t, x):
     def at(x):
         return 0.5 * sum(log_bounds(a, t, x))
 
-    low, high = xp.each(at, xp.stack([x - step, x + step]))
-    return 0.5 * (low + high), (low - high) / (2 * step)
+    low, value, high = xp.each(at, xp.stack([x - step, x, x + step]))
+    return value, (low - high) / (2 * step)
 
 
 @middle.defjvp
