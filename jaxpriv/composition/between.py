@@ -2,6 +2,8 @@
 bounded by those of the pairs above and of the pairs below.
 """
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -12,7 +14,6 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition.directed import Directed
 from jaxpriv.tradeoff import allocation_pairs
 from jaxpriv.tradeoff.allocation import Allocation
-from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes, Table
 from jaxpriv.tradeoff.subsampled import Reversed
@@ -22,8 +23,8 @@ from jaxpriv.tradeoff.subsampled import Reversed
 class Between(Directed):
     """What lies between two experiments, in both directions; estimates are half way."""
 
-    upper: Experiment
-    lower: Experiment
+    upper: Any
+    lower: Any
 
     def _both_of(self, method, *args):
         return type(self)(getattr(self.upper, method)(*args), getattr(self.lower, method)(*args))
@@ -125,7 +126,8 @@ def _pairs_of(allocation):
     )
     alone = steps == 1
     if alone.all():
-        return NormalShift(mu), NormalShift(mu)
+        one: Any = mu
+        return NormalShift(one), NormalShift(one)
     if alone.any():
         raise ValueError("steps of a composed random allocation are all 1, or none is")
     found = [allocation_pairs.between(*entry) for entry in zip(mu.ravel(), steps.ravel())]

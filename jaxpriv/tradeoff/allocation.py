@@ -13,6 +13,7 @@ numbers of the size of K - 1, to about 1e-15 of that (`lognormal_mean`).
 
 from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -37,8 +38,8 @@ _ENOUGH = 1e-5  # where the line is long
 class Allocation(Envelope):
     """One of `steps` steps of noise multiplier 1/mu; one step is the Gaussian mechanism."""
 
-    mu: jax.Array
-    steps: jax.Array
+    mu: Any
+    steps: Any
 
     def each(self, function, values):
         """function(mu, steps, value) for all entries, one after the other, in float64."""
@@ -145,7 +146,8 @@ class Allocation(Envelope):
     def reversed(self):
         from jaxpriv.tradeoff.subsampled import Reversed
 
-        return Reversed(self)
+        base: Any = self  # which gives all that is asked of it
+        return Reversed(base)
 
     def subsampled(self, rate):
         raise ValueError("subsample() of an allocation: a record is allocated, or sampled")

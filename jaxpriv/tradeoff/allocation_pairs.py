@@ -29,8 +29,8 @@ def _profile(mu, steps):
     low = _end(lambda eps: float(_put_bound(own, np.expm1(-eps))), spread)
     # evenly where most losses are, by a constant factor beyond
     unit = spread / 2
-    ends = np.arcsinh(np.array([-low, high]) / unit)
-    eps = unit * np.sinh(np.linspace(*ends, _POINTS))
+    left, right = np.arcsinh(-low / unit), np.arcsinh(high / unit)
+    eps = unit * np.sinh(np.linspace(left, right, _POINTS))
     k = np.expm1(eps)
     rows: list = []
     for side in (k[k < 0][::-1], k[k >= 0]):

@@ -360,11 +360,11 @@ def integrals(found, k):
     width = _RESOLVED / found.last
     normal = 0.5 * (width * z) ** 2
     exponent = z * k - log_scale
-    near, other = _expm1(found.log_n), _expm1(normal)
+    near, other = (_expm1(xp.where(right, value, 0.0)) for value in (found.log_n, normal))
     kernel = xp.exp(xp.where(right, exponent.real, (exponent + found.log_n).real))
     angle = xp.where(right, exponent.imag, (exponent + found.log_n).imag)
     kernel, turn = xp.stop_gradient(kernel), kernel * xp.make_complex(xp.cos(angle), xp.sin(angle))
-    body = xp.where(right, near - other, 1.0 + 0 * near)
+    body = xp.where(right, near - other, xp.ones_like(near))
     terms = turn * body
     # of exponents, of N, and of the difference
     steps = 20 + 2 * xp.abs(z * k)

@@ -5,7 +5,7 @@ what bounds a profile that is known at many points.
 -alpha(K), D(0) = 1: an outcome at K has Q = the change of slope and P = K Q.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,8 +33,10 @@ class Table:
 
         return Table(
             np.stack([pad(loss, size) for loss, _ in pairs]),
-            Point(*(np.stack([pad(column, size + 1) for column in columns])
-                    for columns in zip(*(between for _, between in pairs)))),
+            jax.tree.map(
+                lambda *columns: np.stack([pad(column, size + 1) for column in columns]),
+                *(between for _, between in pairs),
+            ),
         )
 
     def reversed(self):
@@ -51,7 +53,7 @@ class ManyOutcomes(Experiment):
 
     finite = True
 
-    def __init__(self, row, mu, table):
+    def __init__(self, row: Any, mu: Any, table: Table):
         self.row, self.mu, self.table = row, mu, table
 
     def tree_flatten(self):
@@ -59,7 +61,8 @@ class ManyOutcomes(Experiment):
 
     @classmethod
     def tree_unflatten(cls, table, leaves):
-        return cls(*leaves, table)
+        row, mu = leaves
+        return cls(row, mu, table)
 
     def touch(self, eps, reverse):
         """The test that rejects all losses above eps, for one pair at any number of eps."""
@@ -140,13 +143,13 @@ def above(known):
                 break
             kept.pop()
         kept.append(j)
-    null, index = [], np.array(kept)
+    changes, index = [], np.array(kept)
     for place, j in enumerate(kept):
         of_put = bool(left[j])
         before = slope(kept[place - 1] if place else -1, j, of_put)
         after = (slope(j, kept[place + 1], of_put) if place + 1 < len(kept) else float(of_put))
-        null.append(after - before)
-    null = np.array(null)
+        changes.append(after - before)
+    null = np.array(changes)
     lost = max(put[kept[0]] / (1 + k[kept[0]]), 0.0)
     return _pair(k[index], null, (1 + k[index]) * null, lost, call[kept[-1]], call[index])
 
@@ -170,7 +173,8 @@ def below(known):
         part[use] for part in (known.k, call - fall, gain - fall, low, left, most)
     )
     # lines as (K_j, D there, Q(M > K_j)), the first one 1 - K
-    places, slopes = [], []
+    places: list = []
+    slopes: list = []
     lines = [-1]
 
     def change(i, j):
