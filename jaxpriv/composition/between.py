@@ -69,9 +69,7 @@ class Between(Directed):
         return 0.5 * sum(ends)
 
     def solve_epsilon(self, log_delta, reverse):
-        most, least = (
-            own.solve_epsilon(log_delta, reverse) for own in (self.upper, self.lower)
-        )
+        most, least = (own.solve_epsilon(log_delta, reverse) for own in (self.upper, self.lower))
         return xp.where(xp.isfinite(most), 0.5 * most + 0.5 * xp.maximum(least, 0.0), most)
 
     def bracket(self, low, high, reverse):

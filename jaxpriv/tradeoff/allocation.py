@@ -43,8 +43,9 @@ class Allocation(Envelope):
 
     def each(self, function, values):
         """function(mu, steps, value) for all entries, one after the other, in float64."""
-        dtype, flat = values.dtype, tuple(
-            leaf.reshape(-1) for leaf in (self.mu, self.steps, values)
+        dtype, flat = (
+            values.dtype,
+            tuple(leaf.reshape(-1) for leaf in (self.mu, self.steps, values)),
         )
         with jax.enable_x64(True) if xp.any_jax(flat) else nullcontext():
             wide = tuple(leaf.astype(xp.float64) for leaf in flat)
@@ -132,8 +133,10 @@ class Allocation(Envelope):
         found = wide._several(partial(_bounds_of, reverse), xp.where(near, ends, 0.0))
         if found is None:
             return lower, upper, rate
-        least, most = (xp.where(near & ~xp.isnan(value), value, other)
-                       for value, other in zip(found[:2], (-xp.inf, 0.0)))
+        least, most = (
+            xp.where(near & ~xp.isnan(value), value, other)
+            for value, other in zip(found[:2], (-xp.inf, 0.0))
+        )
         least = xp.maximum(least[0], NormalShift.same_law(high) * (1 + 1e-13))
         most = xp.minimum(most[-1], upper)
         rate = self._choose(rate, found[2][0])
@@ -221,24 +224,34 @@ def _bounds_of(reverse, mu, steps, eps):
     own = lognormal_mean.columns(mu, steps)
     k = xp.expm1(x)
     placed = lognormal_mean.line(own, k)
-    less, more = (lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k))
-                  for side in (-1, 1))
+    less, more = (
+        lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k)) for side in (-1, 1)
+    )
     # a put grows with K, a call falls
     least, most = (xp.where(x < 0, one, other) for one, other in ((0, 1), (1, 0)))
     ends = jax.tree.map(lambda one, other: xp.stack([one, other]), less, more)
     margin = 16 * ulp * (1 + xp.abs(less.log_scale))
-    least = ends.log_scale[least] + safe_log(
-        xp.maximum(ends.gain[least] - ends.gain_error[least], 0.0)) - margin
-    most = ends.log_scale[most] + safe_log(
-        xp.maximum(ends.gain[most] + ends.gain_error[most], 0.0)) + margin
-    least, most = (xp.where(xp.isnan(value), other, value) for value, other in
-                   ((least, -xp.inf), (most, 0.0)))
+    least = (
+        ends.log_scale[least]
+        + safe_log(xp.maximum(ends.gain[least] - ends.gain_error[least], 0.0))
+        - margin
+    )
+    most = (
+        ends.log_scale[most]
+        + safe_log(xp.maximum(ends.gain[most] + ends.gain_error[most], 0.0))
+        + margin
+    )
+    least, most = (
+        xp.where(xp.isnan(value), other, value) for value, other in ((least, -xp.inf), (most, 0.0))
+    )
     (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(less, x)
     least, most = xp.maximum(lower, least), xp.minimum(upper, most)
     asked = (x < 0) if reverse else (x >= 0)
     # the other of put and call, by K - 1
-    through = (xp.logaddexp(end, xp.log(xp.abs(k)) + side * 8 * ulp) for end, side in
-               ((least, -1), (most, 1)))
+    through = (
+        xp.logaddexp(end, xp.log(xp.abs(k)) + side * 8 * ulp)
+        for end, side in ((least, -1), (most, 1))
+    )
     least, most = (xp.where(asked, own, other) for own, other in zip((least, most), through))
     margin = 16 * ulp * (1 + xp.where(xp.isfinite(most), xp.abs(most), 0.0) + xp.abs(x))
     least, most = least - margin, most + margin
@@ -336,9 +349,9 @@ def _slope_of(reverse, mu, steps, alpha):
         return found, xp.abs(found - eps)
 
     state = (start, xp.full_like(start, xp.inf))
-    return xp.fori_loop(
-        0, _ROUNDS, step, state, lambda state: bool(state[1] <= 1e-2 * spread)
-    )[0][None]
+    return xp.fori_loop(0, _ROUNDS, step, state, lambda state: bool(state[1] <= 1e-2 * spread))[0][
+        None
+    ]
 
 
 @partial(xp.custom_jvp, nondiff_argnums=(0,))

@@ -40,7 +40,7 @@ from jaxpriv.stats._mills import normal as mills_tails
 
 _DEPTH = 42.0  # e^-42 of a trapezoidal rule is 6e-19
 _REACH = 9.4  # standard deviations that nodes reach to: 3e-21 lies beyond
-_BEYOND = 2 * math.exp(-_REACH**2 / 2) / (_REACH * math.sqrt(2 * math.pi))
+_BEYOND = 2 * math.exp(-(_REACH**2) / 2) / (_REACH * math.sqrt(2 * math.pi))
 _ORDER = 20  # moments: 1/21! is 2e-20
 _RESOLVED = 9.5  # standard deviations of N_G within the line
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
@@ -152,8 +152,9 @@ def log_means(own, s):
     far = xp.logsumexp(exponent, 1)
     size = xp.exp(exponent - far[:, None])
     wrong = _ULP * (
-        weight.size + 96 + xp.sum(size * (xp.abs(exponent) + 8 * scaled[:, None]
-                                          * (1 + own.real_rise)), 1)
+        weight.size
+        + 96
+        + xp.sum(size * (xp.abs(exponent) + 8 * scaled[:, None] * (1 + own.real_rise)), 1)
     )
     floor = xp.log(2 * own.gap + 2 * _BEYOND)
     upper_far = scaled + xp.logaddexp(far + wrong, floor + 0 * far)
@@ -175,8 +176,9 @@ def missing(own, z_size, c, log_most=np.inf):
     growth = xp.minimum(c / own.t, steady + xp.log(2 + 2 * (own.a * tilt) ** 2 / spread))
     least = xp.minimum(0.5 * share**2 * spread, 4 * share)
     left = xp.maximum(_REACH - tilt, 0.4)  # of nodes, where x < 0 weighs more
-    beyond = xp.minimum(c / own.t + math.log(_BEYOND),
-                        steady + math.log(2 * math.e) - 0.5 * left**2 - xp.log(left))
+    beyond = xp.minimum(
+        c / own.t + math.log(_BEYOND), steady + math.log(2 * math.e) - 0.5 * left**2 - xp.log(left)
+    )
     beyond = xp.maximum(beyond, math.log(_BEYOND))
     most = xp.exp(log_most) + 1 + 2 * share
     least = xp.minimum(xp.exp(growth) * least, most)
@@ -296,8 +298,9 @@ def line(own, k):
     relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
     relative = relative + 8 * _ULP * xp.abs(log_n)
     logs = frozen.t * log_means(frozen, c * xp.asarray(_TILTS))[0]
-    return Line(c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last,
-                spread)
+    return Line(
+        c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last, spread
+    )
 
 
 def _log1p(value):
@@ -305,8 +308,11 @@ def _log1p(value):
     re, im = value.real, value.imag
     near = (1 + re) ** 2 + im**2
     away = near < 0.3
-    log_size = xp.where(away, 0.5 * xp.log(xp.maximum(near, 1e-300)),
-                        0.5 * xp.log1p(xp.where(away, 0.0, re * (2 + re) + im**2)))
+    log_size = xp.where(
+        away,
+        0.5 * xp.log(xp.maximum(near, 1e-300)),
+        0.5 * xp.log1p(xp.where(away, 0.0, re * (2 + re) + im**2)),
+    )
     return xp.make_complex(log_size, xp.arctan2(im, 1 + re))
 
 
@@ -371,8 +377,12 @@ def integrals(found, k):
     wrong = xp.where(
         right,
         size * found.error
-        + 8 * _ULP * (xp.minimum(xp.abs(found.log_n), 3.0) * xp.maximum(size, 1.0)
-                      + 2 * xp.minimum(xp.abs(normal), 3.0))
+        + 8
+        * _ULP
+        * (
+            xp.minimum(xp.abs(found.log_n), 3.0) * xp.maximum(size, 1.0)
+            + 2 * xp.minimum(xp.abs(normal), 3.0)
+        )
         + _ULP * steps * xp.abs(body),
         found.error + _ULP * (steps + 2 * xp.abs(found.log_n) + xp.abs(log_scale)),
     )
@@ -401,8 +411,9 @@ def integrals(found, k):
 def _expm1(value):
     """e^value - 1, complex."""
     re, im = value.real, value.imag
-    return xp.make_complex(xp.expm1(re) * xp.cos(im) - 2 * xp.sin(0.5 * im) ** 2,
-                           xp.exp(re) * xp.sin(im))
+    return xp.make_complex(
+        xp.expm1(re) * xp.cos(im) - 2 * xp.sin(0.5 * im) ** 2, xp.exp(re) * xp.sin(im)
+    )
 
 
 def _aliases(found, k, log_scale, width):

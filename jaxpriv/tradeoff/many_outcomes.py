@@ -40,9 +40,9 @@ class Table:
         )
 
     def reversed(self):
-        return Table(*jax.tree.map(
-            lambda leaf: np.flip(leaf, -1), (-self.loss, self.between.exchanged())
-        ))
+        return Table(
+            *jax.tree.map(lambda leaf: np.flip(leaf, -1), (-self.loss, self.between.exchanged()))
+        )
 
 
 @jax.tree_util.register_pytree_node_class
@@ -79,8 +79,11 @@ class ManyOutcomes(Experiment):
         some = test.log_power > -xp.inf
         log_power = xp.where(some, test.log_power, 0.0)
         ratio = ends + xp.where(some, test.log_alpha, -xp.inf) - log_power
-        size = 1 + xp.abs(ends) + xp.abs(log_power) + xp.where(
-            test.log_alpha > -xp.inf, xp.abs(test.log_alpha), 0.0
+        size = (
+            1
+            + xp.abs(ends)
+            + xp.abs(log_power)
+            + xp.where(test.log_alpha > -xp.inf, xp.abs(test.log_alpha), 0.0)
         )
         outward = xp.asarray([1.0, -1.0]).reshape((2,) + (1,) * low.ndim)
         doubt = 16 * xp.finfo(ends.dtype).eps * size
@@ -147,7 +150,7 @@ def above(known):
     for place, j in enumerate(kept):
         of_put = bool(left[j])
         before = slope(kept[place - 1] if place else -1, j, of_put)
-        after = (slope(j, kept[place + 1], of_put) if place + 1 < len(kept) else float(of_put))
+        after = slope(j, kept[place + 1], of_put) if place + 1 < len(kept) else float(of_put)
         changes.append(after - before)
     null = np.array(changes)
     lost = max(put[kept[0]] / (1 + k[kept[0]]), 0.0)
@@ -214,8 +217,11 @@ def below(known):
     at, null = np.array(places), np.array(slopes)
     # between two outcomes the profile is a line, below the one that crosses its neighbours there
     own = np.array(lines[1:])
-    values = [np.asarray(call[own], _LONG) - np.asarray(low[own], _LONG)
-              * (np.asarray(ends, _LONG) - k[own]) for ends in (at[:-1], at[1:])]
+    values = [
+        np.asarray(call[own], _LONG)
+        - np.asarray(low[own], _LONG) * (np.asarray(ends, _LONG) - k[own])
+        for ends in (at[:-1], at[1:])
+    ]
     before = np.concatenate([[-np.asarray(at[0], _LONG)], values[1]])
     after = np.concatenate([values[0], [_LONG(0)]])
     at_most = np.maximum(np.minimum(before, after), 0)
@@ -254,6 +260,7 @@ def _pair(k, null, alternative, lost=0.0, endless=0.0, at_least=None, at_most=No
         shrink = max(4 * shrink, 2.0**-50) if shrink < 1e-9 else 1.0
     up_p, down_q = up_p + _LONG(endless), down_q + _LONG(lost)
     with np.errstate(divide="ignore"):
-        logs = [np.minimum(np.log(part), 0).astype(np.float64)
-                for part in (up_q, down_q, down_p, up_p)]
+        logs = [
+            np.minimum(np.log(part), 0).astype(np.float64) for part in (up_q, down_q, down_p, up_p)
+        ]
     return np.log1p(k), Point(*logs)

@@ -54,8 +54,9 @@ def log_bounds(a, t, x):
     none = xp.min(_none(a, t, x, at, log_level), 0)
     upper = xp.logaddexp(xp.logaddexp(single, several), none)
     lower = log_q + lower
-    lower, upper = (xp.where(xp.isnan(end), worst, end)
-                    for end, worst in ((lower, -xp.inf), (upper, xp.inf)))
+    lower, upper = (
+        xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, xp.inf))
+    )
     lower, upper = xp.max(lower), xp.min(upper)
 
     def margin(value):
@@ -111,8 +112,11 @@ def middle(a, t, x):
 def _middle_jvp(primals, tangents):
     """By differences: both bounds are smooth but for the levels and tilts that are best."""
     steps = [1e-4 * (1e-3 + xp.abs(value)) for value in primals]
-    moved = [[value + side * step * (i == j) for j, (value, step) in enumerate(zip(primals, steps))]
-             for i in range(3) for side in (-1, 1)]
+    moved = [
+        [value + side * step * (i == j) for j, (value, step) in enumerate(zip(primals, steps))]
+        for i in range(3)
+        for side in (-1, 1)
+    ]
     found = xp.each(lambda one: xp.stack(middle(*one)), tuple(map(xp.stack, zip(*moved))))
     slopes = [(found[2 * i + 1] - found[2 * i]) / (2 * steps[i]) for i in range(3)]
     change = sum(slope * tangent for slope, tangent in zip(slopes, tangents))

@@ -74,10 +74,12 @@ def test_three_steps_by_sums():
 @pytest.mark.parametrize(("noise", "steps", "eps"), [(0.6, 300, 0.5), (1.0, 1000, 0.05)])
 def test_sampling(noise, steps, eps):
     rng, count = np.random.default_rng(5), 20000
-    large = np.concatenate([
-        np.exp(rng.standard_normal((500, steps)) / noise - 0.5 / noise**2).mean(1)
-        for _ in range(count // 500)
-    ])
+    large = np.concatenate(
+        [
+            np.exp(rng.standard_normal((500, steps)) / noise - 0.5 / noise**2).mean(1)
+            for _ in range(count // 500)
+        ]
+    )
     curve = random_allocation(noise, steps)
     touch = curve.experiment.aligned((), np.float64).touch(np.float64(eps), False)
     for payoff, value in (
@@ -92,8 +94,9 @@ def test_known_brackets_and_limits():
     """A peer's bracket; one step is the Gaussian mechanism; many steps a normal mean."""
     low, high = random_allocation(1.0, 1000).epsilon_bounds(1e-5)
     assert 0.1364 <= low <= high <= 0.1422
-    assert random_allocation(1.7, 1).epsilon(1e-5) == jaxpriv.worst_case.gaussian(
-        1 / 1.7).epsilon(1e-5)
+    assert random_allocation(1.7, 1).epsilon(1e-5) == jaxpriv.worst_case.gaussian(1 / 1.7).epsilon(
+        1e-5
+    )
     spread = np.sqrt(np.expm1(1.0) / 1e8)
     normal = jaxpriv.worst_case.gaussian(spread).epsilon(1e-7)
     np.testing.assert_allclose(random_allocation(1.0, 1e8).epsilon(1e-7), normal, rtol=1e-3)
@@ -130,8 +133,10 @@ def test_both_means_agree_in_the_right_tail():
         assert high / low < 3
         # mass is minus the slope of gain
         step = 1e-4
-        sides = [lognormal_mean.integrals(lognormal_mean.line(own, k), k).gain
-                 for k in np.expm1(x) * (1 + np.array([-step, step]))]
+        sides = [
+            lognormal_mean.integrals(lognormal_mean.line(own, k), k).gain
+            for k in np.expm1(x) * (1 + np.array([-step, step]))
+        ]
         slope = (sides[0] - sides[1]) / (2 * step * np.expm1(x))
         np.testing.assert_allclose(slope, found.mass, rtol=2e-3)
 
@@ -187,7 +192,7 @@ def test_traced():
         np.testing.assert_allclose(value, of(*at), rtol=1e-11)
         for index, slope in enumerate(slopes):
             step = 1e-5 * at[index] * np.eye(3)[index]
-            change = (of(*(at + step)[:1], 1000.0, 0.14) if index == 0 else None)
+            change = of(*(at + step)[:1], 1000.0, 0.14) if index == 0 else None
             if change is None:
                 continue
             difference = (change - of(*(at - step)[:1], 1000.0, 0.14)) / (2e-5 * at[index])
@@ -225,10 +230,21 @@ def test_the_pairs_lie_above_and_below():
         assert above - under < 3e-3 * high
 
 
-@pytest.mark.parametrize("arguments", [
-    (0.0, 10), (-1.0, 10), (1.0, 0.5), (1.0, 2.5), (1.0, 2e9), (1.0, 10, 0), (1.0, 10, 11),
-    (1.0, 10, 1.5), (1.0, 10, 1, 0), (1.0, "ten"),
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (0.0, 10),
+        (-1.0, 10),
+        (1.0, 0.5),
+        (1.0, 2.5),
+        (1.0, 2e9),
+        (1.0, 10, 0),
+        (1.0, 10, 11),
+        (1.0, 10, 1.5),
+        (1.0, 10, 1, 0),
+        (1.0, "ten"),
+    ],
+)
 def test_hostile(arguments):
     with pytest.raises(ValueError, match=r"range|whole|number"):
         random_allocation(*arguments)
