@@ -21,7 +21,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff import lognormal_mean, one_large
+from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, one_large
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -158,7 +158,7 @@ class Allocation(Envelope):
 
 def _law_of(mu, steps, x):
     """Columns of `_law` at K = e^x."""
-    own = lognormal_mean.columns(mu, steps)
+    own = lognormal_rule.columns(mu, steps)
     k = xp.expm1(x)
     found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
     logs, doubt = _logs(found, x)
@@ -221,7 +221,7 @@ def _bounds_of(reverse, mu, steps, eps):
         lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
         if not xp.any_jax(x) and not reverse and upper - lower < _ENOUGH:
             return xp.stack([lower, upper, one_large.middle(mu, steps, size)[1]])
-    own = lognormal_mean.columns(mu, steps)
+    own = lognormal_rule.columns(mu, steps)
     k = xp.expm1(x)
     placed = lognormal_mean.line(own, k)
     less, more = (
@@ -266,7 +266,7 @@ def _search(mu, steps, start, high, sign, look):
     """(the size of x in (0, high] at which look(logs, size) = (value, slope) crosses zero, the
     doubt there), by lines that serve what is near them.
     """
-    own = lognormal_mean.columns(mu, steps)
+    own = lognormal_rule.columns(mu, steps)
 
     def step(_, state):
         size, high, _, _ = state
@@ -318,7 +318,12 @@ def _epsilon_of(reverse, mu, steps, target):
         value, slope = one_large.middle(mu, steps, eps)
         return target - value, slope
 
-    far = newton_in_bracket(excess, 0.0 * high + 1e-9, high, 40, start=start)
+    least, count = 0.0 * high + 1e-9, 40
+    if not xp.any_jax(high):  # a few tries tell whether that is of use
+        start_far = newton_in_bracket(excess, least, high, 6, start=start)
+        lower, upper = one_large.log_bounds(mu, steps, start_far)
+        count = 40 if upper - lower < 0.1 else 1
+    far = newton_in_bracket(excess, least, high, count, start=start)
     lower, upper = one_large.log_bounds(mu, steps, far)
     if not xp.any_jax(far) and upper - lower < _ENOUGH:
         return told(far)
@@ -329,7 +334,7 @@ def _epsilon_of(reverse, mu, steps, target):
 def _slope_of(reverse, mu, steps, alpha):
     """The eps at which the test that touches has this type I error, a vector of one."""
     mu, steps, alpha = xp.stop_gradient((mu, steps, alpha))
-    own = lognormal_mean.columns(mu, steps)
+    own = lognormal_rule.columns(mu, steps)
     spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
     start = NormalShift(spread).slope(alpha, False)
 

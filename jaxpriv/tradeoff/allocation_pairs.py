@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from jaxpriv.tradeoff import lognormal_mean, many_outcomes, one_large
+from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, many_outcomes, one_large
 
 _POINTS = 2400
 _SPARSE = 16  # times fewer where one large lognormal is all that is known
@@ -23,7 +23,7 @@ def between(mu, steps):
 
 def _profile(mu, steps):
     """The `Known` profile, lines placed wherever the last one no longer serves."""
-    own = lognormal_mean.columns(mu, steps)
+    own = lognormal_rule.columns(mu, steps)
     spread = float(min(np.sqrt(np.expm1(mu**2) / steps), mu))
     high = _end(lambda eps: one_large.log_bounds(mu, steps, eps)[1], spread)
     low = _end(lambda eps: float(_put_bound(own, np.expm1(-eps))), spread)
@@ -68,7 +68,7 @@ def _ends(mu, steps, found, k, far):
 def _put_bound(own, k):
     """log of Chernoff's bound of P(M < K)."""
     s = np.geomspace(1e-3, 30.0, 60) * own.t
-    return np.min(s * k + own.t * lognormal_mean.log_means(own, s)[0])
+    return np.min(s * k + own.t * lognormal_rule.log_means(own, s)[0])
 
 
 def _end(log_bound, spread):

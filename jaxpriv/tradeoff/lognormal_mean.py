@@ -1,28 +1,16 @@
 """The mean M of t independent lognormals L = e^(a x - a^2/2), x ~ N(0, 1): E (K - M)_+ and P(M < K)
 along one vertical line, at a cost that does not depend on t, with a bound of every error.
 
-With N(z) = E e^(-z (M - 1)) = (1 + E g(v))^t, v = z (L - 1)/t, g(v) = e^-v - 1 + v, for E v = 0,
+With N(z) = E e^(-z (M - 1)) = (1 + E g(z (L - 1)/t))^t, g(v) = e^-v - 1 + v (`lognormal_rule`),
 
     E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz  along Re z = c > 0,
 
-and P(M < K) is the same integral with 1/z.
-
-**E g** is taken along x + i theta, which turns L by e^(i a theta). For 0 <= arg z <= pi/2 and theta
-in [-2d, 0], d <= pi/(4 a), Re(z L) >= 0 all over that strip, hence |e^-v| <= e^(c/t) and, with
-r = L - 1, |g(v)| <= e^(c/t) min(|v|^2/2, 2 |v|). The trapezoidal rule of step h in its middle,
-theta = -d, is therefore off by at most
-
-    2 e^(2 d^2)/(e^(2 pi d/h) - 1) e^(c/t) min(|z|^2/(2 t^2) (e^(a^2) - 1 + 4 a^2 d^2), 4 |z|/t),
-
-for |n(x + i theta)| = n(x) e^(theta^2/2), E |L e^(i a theta) - 1|^2 = e^(a^2) + 1 - 2 cos(a theta).
-Columns with |v| < 1 are summed as moments, a polynomial in z; of the others e^-v is a product of
-two exponentials, for nodes on the line are evenly spaced, and the sum a product of matrices.
-
-**The line**, by the midpoint rule of step 2 pi/W, gives sum_j (-1)^j e^(-c j W) Put(K + j W), no
-more and no less. The terms j != 0 are bounded by Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for
-x <= 0, and by Chernoff, Put(x) <= e^(s (x - 1)) N(s)/(e s) for every s > 0. What is left out,
-|y| > Y, is bounded by the shift again: |N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t with
-s = c cos(a theta) + y sin(a |theta|), which falls with y.
+and P(M < K) is the same integral with 1/z. The midpoint rule of step 2 pi/W gives
+sum_j (-1)^j e^(-c j W) Put(K + j W), no more and no less. The terms j != 0 are bounded by
+Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for x <= 0, and by Chernoff, Put(x) <=
+e^(s (x - 1)) N(s)/(e s) for every s > 0. What is left out, |y| > Y, is bounded by turning L again:
+|N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t with s = c cos(a theta) + y sin(a |theta|),
+which falls with y.
 
 **The right tail**, k = K - 1 >= 0: E (M - K)_+ = Put(K) - k would lose its digits. With a normal
 variable G of mean 1 and small variance, whose Put(K) - k is known, the difference of both is the
@@ -37,34 +25,13 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.stats._mills import normal as mills_tails
+from jaxpriv.tradeoff.lognormal_rule import ULP, at_once, block, log_means, missing
 
-_DEPTH = 42.0  # e^-42 of a trapezoidal rule is 6e-19
-_REACH = 9.4  # standard deviations that nodes reach to: 3e-21 lies beyond
-_BEYOND = 2 * math.exp(-(_REACH**2) / 2) / (_REACH * math.sqrt(2 * math.pi))
-_ORDER = 20  # moments: 1/21! is 2e-20
+_LEAST = 42.0  # c W in the right tail: e^-42 is 6e-19
 _RESOLVED = 9.5  # standard deviations of N_G within the line
 _FIRST = 8  # nodes of a line's first block; each further block doubles them
-_COLUMNS, _NODES = 384, 2048  # of JAX's programs
-_SUM = 32  # products of complex numbers, summed in any order, are off by as many ulp
+_NODES = 2048  # of JAX's programs
 _MOST, _WORK = 1 << 17, 1 << 26  # nodes of a line, and products, by NumPy
-_ULP = 2.0**-52
-
-
-class Columns(NamedTuple):
-    """The rule in x for E g: weights, r = L - 1, and how far both are off, in ulp of themselves;
-    `real` is the rule on the real axis. gap: of the trapezoidal rule.
-    """
-
-    a: Any
-    t: Any
-    weight: Any
-    rise: Any
-    doubt: Any
-    rise_by_a: Any
-    real_log_weight: Any
-    real_rise: Any
-    gap: Any
-    depth: Any
 
 
 class Line(NamedTuple):
@@ -102,157 +69,6 @@ class Integrals(NamedTuple):
 _TILTS = np.array([0.125, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0])
 
 
-def columns(a, t):
-    """The rule of one a, t (scalars, float64)."""
-    depth = xp.minimum(xp.stop_gradient(1.0 + 0 * a), math.pi / (4 * xp.stop_gradient(a)))
-    low, high = -_REACH, _REACH + xp.stop_gradient(a)
-    if xp.any_jax(a, t):
-        count = _COLUMNS
-        step = (high - low) / (count - 1)
-        x = low + step * xp.arange(count, dtype=xp.float64)
-    else:
-        step = 2 * math.pi * depth / _DEPTH
-        x = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1)
-    log_weight = xp.log(step) - 0.5 * x * x - 0.5 * math.log(2 * math.pi)
-    size = xp.exp(log_weight + 0.5 * depth**2)
-    weight = xp.make_complex(size * xp.cos(x * depth), size * xp.sin(x * depth))
-    exponent, angle = a * x - 0.5 * a * a, -a * depth
-    grown, growth = xp.expm1(exponent), xp.exp(exponent)
-    rise = xp.make_complex(
-        grown * xp.cos(angle) - 2 * xp.sin(0.5 * angle) ** 2, growth * xp.sin(angle)
-    )
-    # r moves by L times the error of its exponent, which 4 ulp of its terms bound
-    moved = 4 * growth * (xp.abs(a * x) + a * a) / xp.maximum(xp.abs(rise), 1e-300)
-    doubt = xp.stop_gradient(40 + 2 * moved + x * x + 4 * xp.abs(x) * depth)
-    gap = 2 * xp.exp(2 * depth**2) / xp.expm1(2 * math.pi * depth / step)
-    by_a = xp.stop_gradient(xp.make_complex(x - a, -depth + 0 * x) * (1 + rise))
-    return Columns(
-        a, t, weight, *xp.stop_gradient((rise, doubt, by_a, log_weight, grown, gap, depth))
-    )
-
-
-def log_means(own, s):
-    """Upper bounds of log E e^(-s (L - 1)/t) at real s >= 0, (k,), and the estimates."""
-    scaled = s / own.t
-    v = scaled[:, None] * own.real_rise
-    small = xp.abs(v) < 0.05
-    little = xp.where(small, v, 0.0)
-    series = xp.zeros_like(little)
-    for k in range(12, 2, -1):
-        series = -little / k * (1 + series)
-    g = xp.where(small, 0.5 * little**2 * (1 + series), xp.expm1(-xp.where(small, 1.0, v)) + v)
-    near = (scaled < 1) | (own.a * scaled < 1)
-    weight = xp.exp(own.real_log_weight)
-    terms = weight * xp.where(near[:, None], g, 0.0)
-    mean = xp.sum(terms, 1)
-    ulps = _ULP * (own.doubt + weight.size)
-    error = xp.sum(ulps * terms, 1) + missing(own, s, s)
-    # far out log E e^(-s L/t): relative to itself, but for what the rule is off by
-    exponent = own.real_log_weight - scaled[:, None] * (1 + own.real_rise)
-    far = xp.logsumexp(exponent, 1)
-    size = xp.exp(exponent - far[:, None])
-    wrong = _ULP * (
-        weight.size
-        + 96
-        + xp.sum(size * (xp.abs(exponent) + 8 * scaled[:, None] * (1 + own.real_rise)), 1)
-    )
-    floor = xp.log(2 * own.gap + 2 * _BEYOND)
-    upper_far = scaled + xp.logaddexp(far + wrong, floor + 0 * far)
-    upper = xp.where(near, xp.log1p(xp.where(near, mean + error, 0.0)), upper_far)
-    return upper, xp.where(near, xp.log1p(mean), scaled + far)
-
-
-def missing(own, z_size, c, log_most=np.inf):
-    """What the rule for E g is off by, but for rounding, at |z| on the line.
-
-    |e^-v| <= e^(c/t), or, for 1 - e^u <= -u, e^(c/t (2 a^2 d^2 + a^2/2) + b |x|) at x < 0 with
-    b = a c/t: then E |r|^2 e^(b |x|) <= E |r|^2 + e^(b^2/2) E |r(x - b)|^2. Or
-    |g| <= |e^-v| + 1 + |v|, of which log_most bounds the first's mean,
-    e^(c/t) E e^(-s L/t) with s = c cos(2 a d) <= Re(z L)/L.
-    """
-    share, tilt = z_size / own.t, own.a * c / own.t
-    spread = xp.expm1(own.a**2) + 4 * (own.a * own.depth) ** 2
-    steady = c / own.t * own.a**2 * (2 * own.depth**2 + 0.5) + 0.5 * tilt**2
-    growth = xp.minimum(c / own.t, steady + xp.log(2 + 2 * (own.a * tilt) ** 2 / spread))
-    least = xp.minimum(0.5 * share**2 * spread, 4 * share)
-    left = xp.maximum(_REACH - tilt, 0.4)  # of nodes, where x < 0 weighs more
-    beyond = xp.minimum(
-        c / own.t + math.log(_BEYOND), steady + math.log(2 * math.e) - 0.5 * left**2 - xp.log(left)
-    )
-    beyond = xp.maximum(beyond, math.log(_BEYOND))
-    most = xp.exp(log_most) + 1 + 2 * share
-    least = xp.minimum(xp.exp(growth) * least, most)
-    return own.gap * least + 8 * share * xp.exp(0.5 * own.depth**2 + beyond)
-
-
-def _block(own, z, step):
-    """By NumPy E g at z, evenly spaced with |z| growing by about 2, and its rounding error."""
-    top = np.abs(z[-1]) / own.t
-    small = np.abs(own.rise) * top < 1
-    share = z / own.t
-    size = np.abs(share)
-    rise, weight, doubt = own.rise[small], own.weight[small], own.doubt[small]
-    term, total, moments = weight, np.zeros_like(z), []
-    for k in range(1, _ORDER + 1):
-        term = term * (-rise * top / k)
-        moments.append(np.sum(term))
-    for moment in moments[:0:-1]:
-        total = (total + moment) * (share / top)
-    total = total * (share / top)
-    error = 1.5 * size**2 * np.sum(np.abs(weight) * np.abs(rise) ** 2 * (doubt + _SUM))
-    rise, weight, doubt = own.rise[~small], own.weight[~small], own.doubt[~small]
-    if rise.size:
-        inner = 1 << (max(z.size, 2).bit_length() // 2)
-        rows = np.exp(-share[:inner, None] * rise)
-        jumps = np.arange(-(-z.size // inner)) * (inner * step / own.t)
-        shifts = np.exp(-1j * jumps[:, None] * rise) * weight
-        found = sum(
-            np.matmul(shifts[:, first : first + _SUM], rows[:, first : first + _SUM].T)
-            for first in range(0, rise.size, _SUM)
-        ).reshape(-1)[: z.size]
-        total = total + (found + (share * np.sum(weight * rise) - np.sum(weight)))
-        # |e^-v| <= e^(-c Re r/t), for Im r < 0 and Im z > 0
-        grown = np.exp(np.maximum(-share[0].real * rise.real, 0.0))
-        each = np.abs(weight) * (doubt + _SUM + rise.size / _SUM) * grown
-        error = error + 2 * np.sum(each) + 8 * size * np.sum(each * np.abs(rise))
-    return total, error * _ULP
-
-
-def _at_once(own, z):
-    """By JAX E g at z, each term on its own, and its rounding error."""
-    size = xp.abs(z) / own.t
-    grown = xp.exp(xp.maximum(-size[0] * own.rise.real, 0.0))
-    each = xp.abs(own.weight) * (own.doubt + 2 * _SUM) * grown
-    length = xp.abs(own.rise)
-    error = xp.minimum(2 * size**2 * xp.sum(each * length**2), 8 * size * xp.sum(each * length))
-    frozen = xp.stop_gradient(own)
-    return _mean(own.a, own.t, frozen, z), xp.stop_gradient(error) * _ULP
-
-
-@xp.custom_jvp
-def _mean(a, t, own, z):
-    del a
-    v = (z / t)[:, None] * own.rise
-    small = xp.abs(v) < 0.5
-    little, much = xp.where(small, v, 0.0), xp.where(small, 1.0, v)
-    series = xp.zeros_like(v)
-    for k in range(15, 2, -1):
-        series = -little / k * (1 + series)
-    g = xp.where(small, 0.5 * little**2 * (1 + series), xp.exp(-much) - 1 + much)
-    return xp.sum(g * own.weight, 1)
-
-
-@_mean.defjvp
-def _mean_jvp(primals, tangents):
-    """g' = 1 - e^-v; dr/da = (x - a) L, dv/dt = -v/t. The rule and z stand still."""
-    a, t, own, z = primals
-    share = z / t
-    slope = 1 - xp.exp(-share[:, None] * own.rise)
-    by_a = share * xp.sum(slope * (own.weight * own.rise_by_a), 1)
-    by_t = -share / t * xp.sum(slope * (own.weight * own.rise), 1)
-    return _mean(*primals), by_a * tangents[0] + by_t * tangents[1]
-
-
 def line(own, k):
     """The `Line` for K = 1 + k and what is near it.
 
@@ -274,7 +90,7 @@ def line(own, k):
         c = xp.where(k < 0, c, 2.5 * c)
         depth = xp.where(k < 0, 64.0, 30.0)
     else:
-        depth = 64.0 if k < 0 else _DEPTH
+        depth = 64.0 if k < 0 else _LEAST
     around = frozen.t * log_means(frozen, c * xp.asarray([0.99, 1.0, 1.01]))[1]
     log_c, curvature = around[1], xp.maximum(around[0] - 2 * around[1] + around[2], 0.0) * 1e4
     period = xp.maximum(depth, 15 * xp.sqrt(curvature)) / c
@@ -283,20 +99,20 @@ def line(own, k):
     y = step * (xp.arange(edges[-1], dtype=xp.float64) + 0.5)
     z = xp.make_complex(c + 0 * y, y)
     if xp.any_jax(own, z):
-        mean, error = _at_once(own, z)
+        mean, error = at_once(own, z)
     else:
-        blocks = [_block(own, z[start:stop], step) for start, stop in zip(edges, edges[1:])]
+        blocks = [block(own, z[start:stop], step) for start, stop in zip(edges, edges[1:])]
         mean, error = (np.concatenate(part) for part in zip(*blocks))
     nearest = c * xp.maximum(xp.cos(2 * frozen.a * frozen.depth), 0.0)
     log_most = (c - nearest) / frozen.t + log_means(frozen, nearest[None])[0][0]
     error = xp.stop_gradient(error + missing(own, xp.abs(z), c, log_most))
     size = xp.abs(mean)
     one = xp.maximum(xp.abs(1 + mean), 1e-300)
-    error = error + 16 * _ULP * size * (1 + size) / xp.maximum(one, 0.5)  # of `_log1p`
+    error = error + 16 * ULP * size * (1 + size) / xp.maximum(one, 0.5)  # of `_log1p`
     log_n = own.t * _log1p(mean)
     # |N - fl N| <= (|1 + g| + E)^t - |1 + g|^t
     relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
-    relative = relative + 8 * _ULP * xp.abs(log_n)
+    relative = relative + 8 * ULP * xp.abs(log_n)
     logs = frozen.t * log_means(frozen, c * xp.asarray(_TILTS))[0]
     return Line(
         c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last, spread
@@ -323,7 +139,7 @@ def log_bounds(own, c, y):
     s = c * xp.cos(own.a * theta) + y[:, None] * xp.sin(own.a * theta)
     upper, _ = log_means(own, s.reshape(-1))
     bound = own.t * (0.5 * theta**2 + upper.reshape(s.shape)) + c - s
-    bound = bound + 64 * _ULP * (xp.abs(c) + xp.abs(s) + own.t * theta**2)
+    bound = bound + 64 * ULP * (xp.abs(c) + xp.abs(s) + own.t * theta**2)
     return xp.min(xp.where(xp.isnan(bound), c, bound), 1)
 
 
@@ -378,13 +194,13 @@ def integrals(found, k):
         right,
         size * found.error
         + 8
-        * _ULP
+        * ULP
         * (
             xp.minimum(xp.abs(found.log_n), 3.0) * xp.maximum(size, 1.0)
             + 2 * xp.minimum(xp.abs(normal), 3.0)
         )
-        + _ULP * steps * xp.abs(body),
-        found.error + _ULP * (steps + 2 * xp.abs(found.log_n) + xp.abs(log_scale)),
+        + ULP * steps * xp.abs(body),
+        found.error + ULP * (steps + 2 * xp.abs(found.log_n) + xp.abs(log_scale)),
     )
     gain, mass = (weight * xp.sum((terms / power).real) for power in (z**2, z))
     gain_error, mass_error = (weight * xp.sum(kernel * wrong / power) for power in (away**2, away))
@@ -403,8 +219,8 @@ def integrals(found, k):
     known = width * (density - u * above)
     gain = xp.where(right, gain + known, gain)
     mass = xp.where(right, above - mass, mass)
-    gain_error = gain_error + xp.where(right, 16 * _ULP * width * density * (1 + u * u), 0.0)
-    mass_error = mass_error + xp.where(right, 16 * _ULP * above * (1 + u * u), 0.0)
+    gain_error = gain_error + xp.where(right, 16 * ULP * width * density * (1 + u * u), 0.0)
+    mass_error = mass_error + xp.where(right, 16 * ULP * above * (1 + u * u), 0.0)
     return Integrals(log_scale, gain, mass, *xp.stop_gradient((gain_error, mass_error)))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv.tradeoff import lognormal_mean, one_large
+from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, one_large
 
 random_allocation = jaxpriv.worst_case.random_allocation
 
@@ -125,7 +125,7 @@ def test_both_means_agree_in_the_right_tail():
     """The line, and one large lognormal, where both say something."""
     for noise, steps, eps in ((0.5, 100, 4.0), (0.7, 30, 4.5), (1.0, 1000, 0.7), (1.0, 20, 2.0)):
         a, t, x = np.float64(1 / noise), np.float64(steps), np.float64(eps)
-        own = lognormal_mean.columns(a, t)
+        own = lognormal_rule.columns(a, t)
         found = lognormal_mean.integrals(lognormal_mean.line(own, np.expm1(x)), np.expm1(x))
         low, high = np.exp(one_large.log_bounds(a, t, x))
         assert found.gain + found.gain_error >= low
