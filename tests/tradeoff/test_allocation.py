@@ -29,7 +29,7 @@ def of_two(noise, eps, reverse=False):
 
         edge = (mp.log(k) + mu**2 / 2) / mu
         ends = [edge + away for away in (-1, -0.1, -0.01, 0, 0.01, 0.1, 1, 4, 12)]
-        ends = sorted([*ends, -13, -7, -3, 0, 3, 7])
+        ends = sorted([*ends, -13, -7, -3, 0, 3, 7, 12, 18])
         if reverse:
             ends = [end for end in ends if end <= edge]
         value = mp.quad(f, ends) / 2
