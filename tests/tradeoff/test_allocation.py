@@ -228,6 +228,8 @@ def test_the_pairs_lie_above_and_below():
         assert under <= high
         assert low <= above + 1e-15
         assert above - under < 3e-3 * high
+    # beyond the last outcome what is left is an infinite loss
+    assert np.exp(upper.log_power[-1]) >= curve.delta_bounds(loss[-1])[0] > 0
 
 
 @pytest.mark.parametrize(
