@@ -260,7 +260,7 @@ def random_allocation(noise_multiplier, steps, selected=1, epochs=1):
 
     Args:
         noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
-            clipping norm. Below about 0.2 brackets become wide.
+            clipping norm.
         steps: `Float[Array, "..."]` in [1, 1e9], whole: steps of an epoch; the cost does not depend
             on it. One step is the Gaussian mechanism.
         selected: whole, 1 ... steps (a concrete number; then steps is one too).
