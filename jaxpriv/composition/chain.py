@@ -8,6 +8,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.composition.uneven import LEAST, ULP, Law, Sides, aimed, one_step, tails, together
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
@@ -135,6 +136,8 @@ def chain_of(steps, flipped):
     for step in steps:
         for member in np.flatnonzero(step.count > 0):
             experiment, count = xp.row(step.experiment, member), int(step.count[member])
+            if isinstance(experiment, ManyOutcomes):
+                return None, False
             if not (experiment.finite or np.all(np.isnan(experiment.atoms(False)))):
                 return None, False
             parts.append((experiment, count))

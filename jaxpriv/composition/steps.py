@@ -8,6 +8,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
 from jaxpriv._derived import Derived, derived, grown, root_sum_of_squares
+from jaxpriv.composition.between import Between, is_between, sides
 from jaxpriv.composition.composed import Composed
 from jaxpriv.composition.grid import Step
 from jaxpriv.composition.gridded import Gridded
@@ -47,6 +48,9 @@ def together(experiments, axis=None):
             )
         inner = [e.members[0] if s else e for s, e in zip(symmetric, experiments)]
         return symmetrised(together(inner, axis))
+    if any(map(is_between, experiments)):
+        pairs = [sides(experiment) for experiment in experiments]
+        return Between(*(together([pair[side] for pair in pairs], axis) for side in (0, 1)))
     added = _added(experiments, axis)
     if len(added) == 1 and added[0][1] is None:
         return added[0][0]
@@ -66,6 +70,8 @@ def repeated(experiment, n):
         return known
     if not isinstance(n, jax.Array) and np.all(np.asarray(n) == 1):
         return experiment
+    if is_between(experiment):
+        return Between(*(repeated(side, n) for side in sides(experiment)))
     return _seen(_pieces(experiment, None)).compose(n)
 
 
