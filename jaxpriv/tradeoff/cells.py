@@ -4,24 +4,33 @@ import numpy as np
 
 from jaxpriv import _array as xp
 
-_SPLIT, _KEPT, _ROUNDS = 4, 16, 6  # of a program; NumPy keeps what is above, and ends when done
-_MOST, _DEEPEST = 64, 16
-_COARSE, _FINE, _LOOKS = 24, 4, 3
+_SPLIT, _KEPT, _ROUNDS = 8, 12, 4  # of a program; NumPy keeps what is above, and ends when done
+_DEEPEST = 10
+_ROWS = 3
+_COARSE, _FINE = 24, 4
 
 
-def supremum(look, ends, tolerance=2e-7):
-    """Certified (lower, upper) of the supremum of a function over ascending `ends` (n + 1,).
+def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
+    """Certified (lower, upper) of the supremum of a function over [0, stop].
 
     look: rows of ascending points (k, n + 1), a level -> (upper bounds on the cells in between
     (k, n), a certified lower bound, the next level). A cell whose bound exceeds the level, which
-    is about the largest value seen, is split; what is dropped counts with its bound.
+    is about the largest value seen, by more than this share of it and `least`, is split, by NumPy
+    at most so many in a round; what is dropped counts with its bound.
     """
-    bounds, reached, level = look(ends[None], xp.zeros_like(ends[0]))
-    state = xp.zeros_like(reached), reached, level, ends[:-1], ends[1:], bounds.ravel()
+
+
+    def cells(rows):
+        return rows[:, :-1].ravel(), rows[:, 1:].ravel()
+
+    ends = stop * xp.linspace(0.0, 1.0, _ROWS * _SPLIT + 1, dtype=stop.dtype)
+    rows = xp.stack([ends[k * _SPLIT : (k + 1) * _SPLIT + 1] for k in range(_ROWS)])
+    bounds, reached, level = look(rows, xp.zeros_like(stop))
+    state = xp.zeros_like(reached), reached, level, *cells(rows), bounds.ravel()
 
     def above(state):
         _, _, level, _, _, bounds = state
-        return bounds > level * (1 + tolerance)
+        return bounds > level * (1 + tolerance) + least
 
     def split(_, state):
         settled, reached, level, left, right, bounds = state
@@ -30,7 +39,7 @@ def supremum(look, ends, tolerance=2e-7):
             index, rest = index[:-1], top[-1]
         else:
             chosen = np.flatnonzero(above(state))
-            index = chosen[np.argsort(-bounds[chosen])[:_MOST]]
+            index = chosen[np.argsort(-bounds[chosen])[:most]]
             rest = np.max(np.delete(bounds, index), initial=0.0)
         share = xp.linspace(0.0, 1.0, _SPLIT + 1, dtype=left.dtype)
         rows = left[index][:, None] + (right - left)[index][:, None] * share
@@ -41,8 +50,7 @@ def supremum(look, ends, tolerance=2e-7):
             xp.maximum(settled, rest),
             xp.maximum(reached, more),
             level,
-            rows[:, :-1].ravel(),
-            rows[:, 1:].ravel(),
+            *cells(rows),
             bounds.ravel(),
         )
 
@@ -57,9 +65,9 @@ def supremum(look, ends, tolerance=2e-7):
     return reached, xp.maximum(settled, xp.max(bounds))
 
 
-def summit(height, low, high):
+def summit(height, low, high, looks=3):
     """Where height (points (k, ...) -> (k, ...)) is largest on [low, high], elementwise:
-    of 25 points the best, then 9 around it, three times, and the top of the last parabola.
+    of 25 points the best, then 9 around it, so many times, and the top of the last parabola.
     """
 
     def spread(count):
@@ -74,7 +82,7 @@ def summit(height, low, high):
 
     points, _, index = best_of(low + (high - low) * spread(_COARSE))
     width = (high - low) / _COARSE
-    for _ in range(_LOOKS):
+    for _ in range(looks):
         middle = xp.take_along_axis(points, index, 0)
         start, stop = xp.maximum(middle - width, low), xp.minimum(middle + width, high)
         points, values, index = best_of(start + (stop - start) * spread(2 * _FINE))

@@ -32,10 +32,9 @@ from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.lowest import bounds_of_mu
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import profile_bounds
+from jaxpriv.tradeoff.stepping import profile_near
 
 _ROOT = math.sqrt(2 * math.pi)
-_CELLS = 24
 _CAREFUL = 16  # ulp by which every term is moved outward before terms are added
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
@@ -164,10 +163,8 @@ def _certified(experiment, slack, last, reverse):
         return slack * weight * (1 + side * _CAREFUL * ulp)
 
     def look(ends, level):
-        eps = ends.ravel()
-        lower, upper, _ = profile_bounds(
-            experiment.aligned(eps.shape, eps.dtype), reverse, eps
-        )
+        lower, upper = rows_of_profile(experiment, reverse, ends)
+        eps, lower, upper = ends.ravel(), lower.ravel(), upper.ravel()
         least, most = xp.exp(lower) * (1 - _CAREFUL * ulp), xp.exp(upper) * (1 + _CAREFUL * ulp)
         asked, wanted = least - allowed(eps, 1), most - allowed(eps, -1)
         mus = gaussian_mu_at(xp.stack([eps, eps]), xp.stack([asked, wanted]))
@@ -177,8 +174,16 @@ def _certified(experiment, slack, last, reverse):
         cells = ends[:, :-1], ends[:, 1:], rows[:, :-1], rows[:, 1:]
         return _enough_on(cells, allowed, level), reached, level
 
-    ends = last * xp.linspace(0.0, 1.0, _CELLS + 1, dtype=slack.dtype)
-    return supremum(look, ends)
+    return supremum(look, last)
+
+
+def rows_of_profile(experiment, reverse, ends):
+    """Certified (lower, upper) of log delta at rows of eps (k, n), each near its middle."""
+    center = ends[:, ends.shape[1] // 2]
+    lower, upper, _ = profile_near(
+        experiment.aligned(center.shape, center.dtype), reverse, center, xp.moveaxis(ends, 1, 0)
+    )
+    return xp.moveaxis(lower, 0, 1), xp.moveaxis(upper, 0, 1)
 
 
 def _verified_below(eps, asked, mus):
