@@ -22,8 +22,7 @@ from jaxpriv.tradeoff.slack import directions, rows_of_profile
 _FAR = 40.0  # an eps beyond which no kappa above e^-40 is asked for
 _SMALL = 1e-10  # a bracket as narrow as this is narrow enough
 _CAREFUL = 32
-# profiles have kinks, at which a difference may be largest
-_LOOKS, _MOST = 9, 40
+_MOST = 40  # cells are cheap but where profiles are
 
 
 def _last(mu):
@@ -36,8 +35,10 @@ def regret(experiment, mu):
     """An estimate, with first derivatives."""
     last = xp.stop_gradient(_last(mu))
 
-    def height(experiment, mu, eps):
-        found = [xp.exp(experiment.log_delta(eps, r)) for r in directions(experiment)]
+    def height(experiment, mu, eps, also=None):
+        """At eps; with the profile at another, which is the same there."""
+        at = eps if also is None else also
+        found = [xp.exp(experiment.log_delta(at, r)) for r in directions(experiment)]
         least = found[0] if len(found) == 1 else xp.minimum(*found)
         return (xp.exp(NormalShift(mu).log_delta(eps, False)) - least) / (1 + xp.exp(eps))
 
@@ -47,8 +48,17 @@ def regret(experiment, mu):
 
     # where the largest is does not move it (envelope theorem)
     fixed, still = xp.stop_gradient((experiment, mu))
-    eps = xp.stop_gradient(summit(heights, xp.zeros_like(last), last, _LOOKS))
-    return xp.maximum(height(experiment, mu, eps), 0.0)
+    eps = xp.stop_gradient(summit(heights, last))
+    found = xp.maximum(height(experiment, mu, eps), 0.0)
+    for reverse in directions(experiment):
+        # but at the largest loss, where a profile has a kink, which moves; it is flat beyond
+        edge = experiment.loss_bound(reverse)
+        inside = xp.stop_gradient(edge) < _FAR
+        edge = xp.where(inside, edge, 1.0)
+        beyond = xp.stop_gradient(edge) * (1 + 64 * xp.finfo(mu.dtype).eps)
+        kink = xp.where(inside, height(experiment, mu, edge, beyond), 0.0)
+        found = xp.where(kink >= found, kink, found)
+    return found
 
 
 @elementwise(NONNEGATIVE, "mu")

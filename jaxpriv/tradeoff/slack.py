@@ -102,7 +102,7 @@ def _asked(experiment, slack, log_slack, reverse):
     # the eps at which the largest mu is asked for does not move it (envelope theorem), and there
     # d delta_G/d mu moves mu as delta_f and the slack move
     fixed = xp.stop_gradient(experiment)
-    eps = xp.stop_gradient(summit(height, xp.zeros_like(last), last))
+    eps = xp.stop_gradient(summit(height, last))
     goal = target(experiment, slack, eps)
     mu = xp.stop_gradient(gaussian_mu_at(eps, xp.stop_gradient(goal)))
     some = mu > 0
