@@ -44,7 +44,7 @@ FLOORS = [
     {"curve"},
     {"mixing", "resilience"},
     {"accounting", "worst_case", "relaxed", "membership", "target"},
-    {"attacks", "auditing"},
+    {"attacks", "auditing", "filters"},
     {"datasets", "training"},
     {"report"},
     {"cli"},

@@ -44,7 +44,7 @@ class Meaning:
             0.5000
             >>> sgd = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
             >>> print(f"{sgd.gdp_mu():.2f} {sgd.gdp_mu(slack=1e-5):.4f}")
-            31.62 0.4951
+            31.62 0.4489
         """
         check_domain("slack", slack, UNIT)
         if not is_traced(slack) and np.all(np.asarray(slack) == 0):
@@ -86,7 +86,7 @@ class Meaning:
         Whoever knows no more than that mu-GDP holds overrates some adversary's errors, of both
         types, by at most kappa each; 0 where G_mu is the curve itself, at most 1/2. An estimate, to
         about 1e-9, with first derivatives; the guarantee is `gdp_regret_bounds`.
-        Source: Kaissis et al. 2024 (arXiv:2406.08918), Definition 3 and Theorem 1; Gomez et al.
+        Source: Kaissis et al. 2024 (arXiv:2406.08918); Gomez et al.
         2025 (arXiv:2503.10945), who call it regret; derived in `jaxpriv.tradeoff.regret`.
 
             >>> import jaxpriv
@@ -155,7 +155,7 @@ class Meaning:
         alpha: `Float[Array, "..."]` in (0, 1]; base_rate: in [0, 1]. No test with this type I error
         does better: base_rate power/(base_rate power + (1 - base_rate) alpha), which grows with the
         power; base_rate itself where nothing leaks.
-        Source: Bayes' rule; Jayaraman et al. 2021 (arXiv:2005.10881), Section 3.
+        Source: Bayes' rule; Jayaraman et al. 2021 (arXiv:2005.10881).
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).precision(1e-3, base_rate=0.01):.4f}")
