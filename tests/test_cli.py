@@ -108,7 +108,7 @@ def test_unequal_releases_from_a_file(environment, tmp_path):
     done = run(environment, "certify", tmp_path / "a.toml", "--json")
     certificate = json.loads(done.stdout)
     assert certificate["delta"] == 1e-7
-    assert certificate["adversaries"][0]["gdp_mu"] == pytest.approx(5.0, rel=1e-12)
+    assert certificate["adversaries"][0]["mu_at_slack"] == pytest.approx(5.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("adversary", ["worst-case", "relaxed"])
@@ -127,7 +127,7 @@ class Certified:
 
     def __call__(self, mechanism, delta):
         self.mechanism, self.delta = mechanism, delta
-        numbers = {"assumption": "", "epsilon_lower": 0.0, "epsilon": 1.0, "gdp_mu": 1.0,
+        numbers = {"assumption": "", "epsilon_lower": 0.0, "epsilon": 1.0, "mu_at_slack": 1.0,
                    "advantage": 0.1, "tpr_at_fpr": {"0.1": 0.2}}
         return {"description": mechanism.describe(), "delta": delta, "adjacency": "",
                 "sampling": "", "notes": [],

@@ -39,7 +39,7 @@ AUDIT = {
 
 def row(name, scale=1.0):
     return {"adversary": name, "assumption": "The adversary knows all – and ε ≤ 1 of it.",
-            "epsilon_lower": 2.98312 * scale, "epsilon": 2.98401 * scale, "gdp_mu": 0.715604,
+            "epsilon_lower": 2.98312 * scale, "epsilon": 2.98401 * scale, "mu_at_slack": 0.715604,
             "advantage": 0.279512 * scale,
             "tpr_at_fpr": {"0.001": 0.00878321 * scale, "0.1": 0.285712 * scale}}
 
