@@ -201,7 +201,7 @@ class Meaning:
         mode; where f has a kink at alpha, around one of its slopes there.
 
         Guarantee: both sides, from secants of `delta_bounds`: as narrow as those of about a
-        millionth of epsilon let it be; (0, 1) where they tell nothing.
+        millionth of epsilon let it be, wider next to alpha = 1; (0, 1) where they tell nothing.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.gaussian(1.0).posterior_bounds(1e-3, 0.01)
