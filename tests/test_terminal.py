@@ -89,7 +89,7 @@ def test_no_width_loses_a_number(name, encoding):
 def test_wide_enough_is_a_table_and_too_narrow_are_blocks():
     assert "│ worst case" in shown(SHEETS["certificate"](), 100)
     assert (
-        "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ (GDP):          0.7157\n"
+        "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ at slack 1e-05: 0.7157\n"
         in shown(SHEETS["certificate"](), 40)
     )
 

@@ -18,7 +18,7 @@ def compose(*curves, axis=None):
 
     The mechanisms may see what came out before, but the curves are fixed beforehand: those that are
     chosen by what came out, of parameters or of the number of steps, do not compose as curves do
-    (Honkela et al. 2026, arXiv:2602.06756). `jaxpriv.filters` has what holds for these.
+    (Tran et al. 2026, arXiv:2602.06756). `jaxpriv.filters` has what holds for these.
 
     Args:
         curves: of any mechanisms and of compositions; all symmetric, or all of one direction.

@@ -1,7 +1,7 @@
 """Adaptive composition: budgets that hold though every step is chosen by what came out before.
 
 Curves that are chosen adaptively do not compose as curves do: tensor products of trade-off
-functions along the path that was taken promise too little (Honkela et al. 2026, arXiv:2602.06756).
+functions along the path that was taken promise too little (Tran et al. 2026, arXiv:2602.06756).
 Squares of mu (Gaussian differential privacy) and Renyi divergences of one order do: a `gaussian`
 or a `renyi` filter refuses what would exceed its budget, and what was accepted holds to it whenever
 the interaction ends, without a word on when. An odometer says at any time what was spent so far.

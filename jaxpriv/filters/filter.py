@@ -52,7 +52,7 @@ class Filter:
         NaN and negative numbers are not accepted.
 
         Raises: ValueError for NaN and numbers outside [0, inf), and for a curve: adaptively chosen
-        curves do not compose as curves do (Honkela et al. 2026, arXiv:2602.06756).
+        curves do not compose as curves do (Tran et al. 2026, arXiv:2602.06756).
         """
         spent = _checked(self.name, spent)
         valid = (spent >= 0) & (spent < xp.inf)
@@ -207,7 +207,7 @@ def renyi(order, budget):
         earlier outputs; never under-counted, as `gaussian`. `filter.epsilon(delta)` converts. One
         order only: the best of several after the fact is not covered.
     Raises: ValueError for values outside their range.
-    Source: Feldman and Zrnic 2021 (arXiv:2008.11193), privacy filters; Lecuyer 2021 (arXiv:2103.01379).
+    Source: Feldman and Zrnic 2021 (arXiv:2008.11193); Lecuyer 2021 (arXiv:2103.01379).
 
         >>> import jaxpriv
         >>> filter = jaxpriv.filters.renyi(order=8.0, budget=1.0)

@@ -65,9 +65,9 @@ def certify_training(
         confidence: of the audit, in (0, 1). settings: anything JSON holds, to be shown with it.
 
     Returns: the certificate, as a dictionary of plain numbers and sentences.
-    Guarantee: epsilon, mu_at_slack, advantage and tpr_at_fpr of the worst case are upper bounds after
-        every step that may have been released. Raises: ValueError for confidence outside its range,
-        OSError where a file can't be written.
+    Guarantee: epsilon, mu_at_slack, advantage and tpr_at_fpr of the worst case are upper bounds
+        after every step that may have been released. Raises: ValueError for confidence outside its
+        range, OSError where a file can't be written.
 
         >>> import tempfile
         >>> import jax.numpy as jnp, numpy as np, optax

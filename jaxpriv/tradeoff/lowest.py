@@ -22,9 +22,7 @@ def bounds_of_mu(experiment):
     experiment = experiment.aligned(experiment.batch_shape(), xp.float64)
     upper = smallest_mu(experiment)
     exact = experiment.tail_mu() is not None
-    lower = (
-        upper * (1 - 256 * xp.finfo(xp.float64).eps) if exact else evaluate.least_mu(experiment)
-    )
+    lower = upper * (1 - 256 * xp.finfo(xp.float64).eps) if exact else evaluate.least_mu(experiment)
     known = experiment.least_gaussian_mu()
     lower = (
         lower if known is None else xp.maximum(lower, known * (1 - 12 * xp.finfo(xp.float64).eps))

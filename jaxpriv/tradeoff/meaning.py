@@ -100,7 +100,8 @@ class Meaning:
         """(lower, upper) with `gdp_regret(mu)` in between, in float64 whatever the mode.
 
         Guarantee: both sides; lower is seen at one eps, upper on cells that cover all of them, to
-        about 1e-7 of itself where G_mu is not nearly the curve: there upper stays up to 1e-4 too high.
+        about 1e-7 of itself where G_mu is not nearly the curve: there upper stays up to 1e-4 too
+        high.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.laplace(1.0).gdp_regret_bounds(1.1)

@@ -93,7 +93,8 @@ def _certified(experiment, mu, last, reverse):
         f_low, f_high = xp.exp(lower) * less, xp.exp(upper) * more
         gaps = xp.exp(wide[:, :-1]) * xp.expm1(wide[:, 1:] - wide[:, :-1])
         safe = xp.where(gaps > 0, gaps, 1.0)
-        # of slopes, which are between -1 and 0, one below that left of a point, one above right of it
+        # of slopes, which are between -1 and 0: one below that left of a point, one above that
+        # right of it
         steep = (f_low[:, 1:] - f_high[:, :-1]) / safe
         steep = xp.maximum(xp.where(gaps > 0, xp.minimum(steep * less, steep * more), -1.0), -1.0)
         flat = (f_high[:, 1:] - f_low[:, :-1]) / safe
@@ -116,9 +117,7 @@ def _certified(experiment, mu, last, reverse):
 
         from_left = f_low[left] + 0.5 * width * steep[:, :-2]
         from_right = f_low[right] - 0.5 * width * flat[:, 2:]
-        start = xp.maximum(
-            over(g_high[left], f_low[left], x[left]), over(chord, from_left, middle)
-        )
+        start = xp.maximum(over(g_high[left], f_low[left], x[left]), over(chord, from_left, middle))
         # the line from the right serves the whole cell, too
         other = xp.maximum(
             over(g_high[left], f_low[right] - width * flat[:, 2:], x[left]),

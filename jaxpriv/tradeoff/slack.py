@@ -18,7 +18,6 @@ hand over, in the middle, up to the square of the distance.
 """
 
 import math
-from functools import partial
 
 import jax
 
@@ -203,7 +202,10 @@ def _enough_on(cells, allowed, level):
     """For each cell a mu that is enough for sure, next to the least that can be seen to be so,
     not below `level`: bisection, of which the upper end always was seen to hold.
     """
-    enough = partial(_is_enough, *cells, allowed)
+
+    def enough(mu):
+        return _is_enough(*cells, allowed, mu)
+
     right = cells[1]
     high = xp.log(most_mu(right))
     low = xp.minimum(xp.log(xp.maximum(level, xp.exp(high - 60.0))), high)

@@ -203,7 +203,7 @@ def test_odometer_s_bound():
         eps = float(meter.epsilon(state, delta))
         with mpmath.workdps(40):
             p = mpmath.mpf(delta) / 3
-            quantile = mpmath.findroot(lambda z: mpmath.ncdf(z) - p, -5.1)
+            quantile = mpmath.findroot(lambda z, p=p: mpmath.ncdf(z) - p, -5.1)
             want = mpmath.log(p / mpmath.ncdf(quantile - rung))
             assert want <= eps <= want * (1 + mpmath.mpf(10) ** -9)
         in_jax = jax.jit(lambda state: meter.epsilon(state, delta))(state)

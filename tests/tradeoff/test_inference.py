@@ -71,7 +71,7 @@ def test_reconstruction_of_dp_sgd():
     low, high = curve.reconstruction_success_bounds(LEVELS)
     found = curve.reconstruction_success(LEVELS)
     assert np.all((low <= found * (1 + 1e-11)) & (found <= high * (1 + 1e-11)))
-    assert np.all(high - low < 1e-7 * found)
+    assert np.all(high - low < 1e-5 * found)
 
 
 def test_nobody_reconstructs_more():
