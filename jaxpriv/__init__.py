@@ -6,6 +6,7 @@ from jaxpriv import (
     accounting,
     attacks,
     auditing,
+    filters,
     membership,
     random,
     relaxed,
@@ -22,8 +23,8 @@ from jaxpriv.tradeoff.certified import WideBracket
 
 __version__ = "0.1.0"
 __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
-           "detection_resilience", "membership", "mixture", "random", "relaxed", "stats", "target",
-           "tradeoff", "worst_case"]
+           "detection_resilience", "filters", "membership", "mixture", "random", "relaxed", "stats",
+           "target", "tradeoff", "worst_case"]
 # imported when first asked for: tables, trainers and loaders bring Flax and more,
 # which curves do not need
 _LATER = ("correlated", "datasets", "report", "training")

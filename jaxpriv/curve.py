@@ -1,6 +1,5 @@
 """The trade-off curve: what every adversary of this library looks like to its user."""
 
-import jax
 import numpy as np
 
 from jaxpriv import _array as xp
@@ -20,11 +19,12 @@ from jaxpriv.composition.steps import repeated
 from jaxpriv.tradeoff import certified, evaluate
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.group import grouped
-from jaxpriv.tradeoff.hull import Hull, Replaced, Symmetric, symmetrised
+from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
+from jaxpriv.tradeoff.meaning import Meaning
 
 
 @pytree
-class Curve:
+class Curve(Meaning):
     """A trade-off function f: the smallest type II error beta = f(alpha)
     of an adversary at type I error alpha.
 
@@ -152,32 +152,6 @@ class Curve:
             0.7602
         """
         return evaluate.auc(self.experiment)
-
-    def gdp_mu(self):
-        """The smallest mu >= 0 whose Gaussian curve G_mu lies below f and its
-        inverse, rounded upwards.
-
-        Guarantee: an upper bound (mu-GDP holds). Exact for every curve from Gaussian noise: there
-        it is the limit alpha -> 0, where the relaxed adversary catches up with the full one. For
-        losses that are bounded (Laplace) a certified search, tight to about 1e-9; for compositions
-        with such steps the root of the sum of the squares of all steps' mu, which is not the
-        smallest. Source: Dong, Roth, Su 2022, Definition 2.6, Corollary 3.3.
-
-            >>> import jaxpriv
-            >>> print(f"{jaxpriv.relaxed.gaussian(0.5, dim=30).gdp_mu():.4f}")
-            0.5000
-        """
-        experiment = self.experiment
-        if isinstance(experiment, Hull):
-            # G_mu is symmetric and convex: it lies below the envelope if it lies below every member
-            return xp.max(
-                xp.stack(xp.broadcast_arrays(*(Curve(m).gdp_mu() for m in experiment.members))), 0
-            )
-        dtype = xp.result_type(*jax.tree.leaves(experiment))
-        known = (
-            xp.evaluate(experiment.aligned(experiment.batch_shape(), dtype).gaussian_mu) is not None
-        )
-        return (evaluate.known_mu if known else evaluate.searched_mu)(experiment)
 
     def reversed(self):
         """The curve f^-1 of the exchanged hypotheses.
@@ -378,34 +352,3 @@ class Curve:
             (True, True)
         """
         return self.delta_bounds(0.0)
-
-    def gdp_mu_bounds(self):
-        """(lower, upper) with the smallest mu of mu-GDP in between, in float64 whatever the mode.
-
-        Guarantee: both sides. upper is `gdp_mu()`; lower is the largest mu that the lower bounds of
-        the profile at a few eps ask for, or `gdp_mu()` less rounding where that is
-        exact (Gaussian noise).
-
-            >>> import jaxpriv
-            >>> low, high = jaxpriv.worst_case.laplace(1.0).gdp_mu_bounds()
-            >>> print(f"{low:.4f} {high:.4f}")
-            1.0301 1.0301
-        """
-        return certified.certified(_bounds_of_mu, self.experiment, nothing=lambda: 0.0)
-
-
-def _bounds_of_mu(experiment):
-    """(lower, upper) of the smallest mu of an experiment in float64."""
-    curve = Curve(experiment.aligned(experiment.batch_shape(), xp.float64))
-    upper = curve.gdp_mu()
-    exact = curve.experiment.tail_mu() is not None
-    lower = (
-        upper * (1 - 256 * xp.finfo(xp.float64).eps)
-        if exact
-        else evaluate.least_mu(curve.experiment)
-    )
-    known = curve.experiment.least_gaussian_mu()
-    lower = (
-        lower if known is None else xp.maximum(lower, known * (1 - 12 * xp.finfo(xp.float64).eps))
-    )
-    return xp.minimum(lower, upper), upper

@@ -12,6 +12,7 @@ import scipy.optimize
 import scipy.stats
 
 from jaxpriv.report import Mechanism, certify
+from tests.tradeoff.profiles import brute_mu, fast_gaussian, laplace_profile
 
 NORM = scipy.stats.norm
 
@@ -51,6 +52,25 @@ def chi_square_epsilon(mu, dim, delta):
     return max(solve(1), solve(-1), 0.0)
 
 
+def mu_at_slack(mu, name, slack):
+    """Of N(0, 1) against N(mu, 1), and of their squared lengths, by brute force."""
+    if name == "worst case":
+        return brute_mu(lambda e: fast_gaussian(mu, e), slack, 6.0)
+    dim = int(name[-1])
+    p, q = scipy.stats.chi2(dim), scipy.stats.ncx2(dim, mu * mu)
+    x = np.linspace(1e-6, 80, 400_001)
+    loss = q.logpdf(x) - p.logpdf(x)  # increasing
+
+    def profile(eps):
+        at = np.interp(eps, loss, x)
+        forward = np.where(eps > loss[0], q.sf(at) - np.exp(eps) * p.sf(at), 1 - np.exp(eps))
+        at = np.interp(-eps, loss, x)
+        back = np.where(-eps > loss[0], p.cdf(at) - np.exp(eps) * q.cdf(at), 0.0)
+        return np.maximum(forward, back)
+
+    return brute_mu(profile, slack, 6.0)
+
+
 def by_name(certificate):
     """The rows of a certificate."""
     return {row["adversary"]: row for row in certificate["adversaries"]}
@@ -68,7 +88,7 @@ def test_gaussian():
     for name, row in rows.items():
         assert want[name] <= row["epsilon"] + 1e-9
         assert abs(row["epsilon"] - want[name]) < 1e-7
-        assert mu <= row["gdp_mu"] <= mu + 1e-12
+        assert 0 <= row["mu_at_slack"] - mu_at_slack(mu, name, 1e-3) < 1e-6
     assert abs(rows["worst case"]["advantage"] - (2 * NORM.cdf(mu / 2) - 1)) < 1e-12
     for fpr in (1e-3, 1e-1):
         assert (
@@ -97,9 +117,12 @@ def test_laplace():
     assert exact <= full["epsilon"] < exact + 1e-7
     assert 1 - math.exp(-ratio / 2) <= full["advantage"] < 1 - math.exp(-ratio / 2) + 1e-12
     assert 0 <= full["tpr_at_fpr"]["0.001"] - math.exp(ratio) * 1e-3 < 1e-9
-    assert abs(full["gdp_mu"] - 2 * NORM.isf(math.exp(-ratio / 2) / 2)) < 1e-12
+    # without a slack the curves meet at alpha = beta = e^(-ratio/2)/2
+    assert full["mu_at_slack"] < 2 * NORM.isf(math.exp(-ratio / 2) / 2)
+    want = brute_mu(lambda e: laplace_profile(ratio, e), 1e-5, ratio)
+    assert 0 <= full["mu_at_slack"] - want < 1e-6
     assert weak["epsilon"] < full["epsilon"]
-    assert weak["gdp_mu"] < full["gdp_mu"]
+    assert weak["mu_at_slack"] < full["mu_at_slack"]
     assert weak["advantage"] < full["advantage"]
     t = math.acosh(1 / (1 - 1e-5))
     assert abs(weak["epsilon"] - (ratio - t - math.log(math.cosh(t)))) < 1e-7

@@ -3,6 +3,7 @@
 """
 
 import json
+import math
 import os
 import re
 import shlex
@@ -43,7 +44,7 @@ def test_certify_prints_writes_and_draws(environment, tmp_path):
     ]
     for got, expected in zip(printed["adversaries"], want["adversaries"], strict=True):
         assert got["assumption"] == expected["assumption"]
-        for name in ("epsilon", "gdp_mu", "advantage"):
+        for name in ("epsilon", "mu_at_slack", "advantage"):
             assert got[name] == pytest.approx(expected[name], rel=1e-9)
         assert got["tpr_at_fpr"] == pytest.approx(expected["tpr_at_fpr"], rel=1e-9)
     picture = (tmp_path / "new" / "folder" / "certificate.png").read_bytes()
@@ -108,7 +109,9 @@ def test_unequal_releases_from_a_file(environment, tmp_path):
     done = run(environment, "certify", tmp_path / "a.toml", "--json")
     certificate = json.loads(done.stdout)
     assert certificate["delta"] == 1e-7
-    assert certificate["adversaries"][0]["gdp_mu"] == pytest.approx(5.0, rel=1e-12)
+    # mu = 5, less what a slack of delta takes off
+    want = 5.0 - 1e-7 * (2 * math.pi) ** 0.5
+    assert certificate["adversaries"][0]["mu_at_slack"] == pytest.approx(want, rel=1e-12)
 
 
 @pytest.mark.parametrize("adversary", ["worst-case", "relaxed"])
@@ -127,7 +130,7 @@ class Certified:
 
     def __call__(self, mechanism, delta):
         self.mechanism, self.delta = mechanism, delta
-        numbers = {"assumption": "", "epsilon_lower": 0.0, "epsilon": 1.0, "gdp_mu": 1.0,
+        numbers = {"assumption": "", "epsilon_lower": 0.0, "epsilon": 1.0, "mu_at_slack": 1.0,
                    "advantage": 0.1, "tpr_at_fpr": {"0.1": 0.2}}
         return {"description": mechanism.describe(), "delta": delta, "adjacency": "",
                 "sampling": "", "notes": [],

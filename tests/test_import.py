@@ -44,7 +44,7 @@ FLOORS = [
     {"curve"},
     {"mixing", "resilience"},
     {"accounting", "worst_case", "relaxed", "membership", "target"},
-    {"attacks", "auditing", "correlated"},
+    {"attacks", "auditing", "correlated", "filters"},
     {"datasets", "training"},
     {"report"},
     {"cli"},

@@ -39,7 +39,7 @@ AUDIT = {
 
 def row(name, scale=1.0):
     return {"adversary": name, "assumption": "The adversary knows all – and ε ≤ 1 of it.",
-            "epsilon_lower": 2.98312 * scale, "epsilon": 2.98401 * scale, "gdp_mu": 0.715604,
+            "epsilon_lower": 2.98312 * scale, "epsilon": 2.98401 * scale, "mu_at_slack": 0.715604,
             "advantage": 0.279512 * scale,
             "tpr_at_fpr": {"0.001": 0.00878321 * scale, "0.1": 0.285712 * scale}}
 
@@ -89,7 +89,7 @@ def test_no_width_loses_a_number(name, encoding):
 def test_wide_enough_is_a_table_and_too_narrow_are_blocks():
     assert "│ worst case" in shown(SHEETS["certificate"](), 100)
     assert (
-        "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ (GDP):          0.7157\n"
+        "\nworst case\n  ε at δ=1e-05:     [2.983, 2.985]\n  μ at slack 1e-05: 0.7157\n"
         in shown(SHEETS["certificate"](), 40)
     )
 

@@ -130,7 +130,7 @@ def test_interrupted_and_resumed(environment, tmp_path):
     assert (over.returncode, over.stderr.count("\n")) == (2, 1)
     assert "is done, with 1180 steps" in over.stderr
     assert certificate["steps_counted"] == certificate["steps_run"] == 1180
-    assert certificate["adversaries"][0]["gdp_mu"] <= 2.0
+    assert certificate["adversaries"][0]["mu_at_slack"] <= 2.0
 
 
 @pytest.mark.slow

@@ -16,6 +16,10 @@ def compose(*curves, axis=None):
     the adversary of Kaissis et al. 2022, Theorem 2, who adds them up; all other relaxed steps to
     one who sees each step's magnitude.
 
+    The mechanisms may see what came out before, but the curves are fixed beforehand: those that are
+    chosen by what came out, of parameters or of the number of steps, do not compose as curves do
+    (Tran et al. 2026, arXiv:2602.06756). `jaxpriv.filters` has what holds for these.
+
     Args:
         curves: of any mechanisms and of compositions; all symmetric, or all of one direction.
         axis: -1 if the parameters of each curve carry its steps along their last axis.

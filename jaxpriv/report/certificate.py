@@ -108,9 +108,10 @@ def certify(mechanism, delta=1e-5):
         delta: in (0, 1).
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries":
-        [{"adversary", "assumption", "epsilon_lower", "epsilon", "gdp_mu", "advantage",
-        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon, gdp_mu, advantage and
-        tpr_at_fpr are upper bounds.
+        [{"adversary", "assumption", "epsilon_lower", "epsilon", "mu_at_slack", "advantage",
+        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon, mu_at_slack, advantage and
+        tpr_at_fpr are upper bounds. mu_at_slack is `gdp_mu(slack=delta)`: G_mu - delta lies below
+        the trade-off curve at every alpha. It is no mu of mu-GDP, whose squares add up.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
@@ -190,11 +191,11 @@ def _row(name, assumption, curve, delta):
         "assumption": assumption,
         "epsilon_lower": float(epsilon[0]),
         "epsilon": float(epsilon[1]),
-        "gdp_mu": float(curve.gdp_mu_bounds()[1]),
+        "mu_at_slack": float(curve.gdp_mu_bounds(slack=delta)[1]),
         "advantage": float(advantage),
         "tpr_at_fpr": {f"{fpr:g}": float(value) for fpr, value in zip(FALSE_POSITIVE_RATES, tpr)},
     }
-    numbers = [row["epsilon_lower"], row["epsilon"], row["gdp_mu"], row["advantage"],
+    numbers = [row["epsilon_lower"], row["epsilon"], row["mu_at_slack"], row["advantage"],
                *row["tpr_at_fpr"].values()]
     if any(math.isnan(number) for number in numbers):
         raise ArithmeticError(f"the certificate of {name} contains NaN: {row}")

@@ -5,7 +5,8 @@ from jaxpriv.report.terminal import Sheet
 
 READING = (
     "ε: certified brackets, rounded outward; else upper bounds, rounded up. μ: of the highest "
-    "Gaussian curve below the trade-off curve; the smallest errors decide it."
+    "Gaussian curve that is below the trade-off curve but for the slack, in type II error, at "
+    "every type I error."
 )
 
 
@@ -13,12 +14,12 @@ def render(certificate):
     """The `Sheet` of a `certify` dictionary."""
     delta = certificate["delta"]
     rates = list(certificate["adversaries"][0]["tpr_at_fpr"])
-    headings = ["adversary", f"ε at δ={delta:g}", "μ (GDP)", "advantage",
+    headings = ["adversary", f"ε at δ={delta:g}", f"μ at slack {delta:g}", "advantage",
                 *(f"TPR at FPR {rate}" for rate in rates)]
     rows = []
     for row in certificate["adversaries"]:
         bracket = f"[{rounded_down(row['epsilon_lower'])}, {rounded_up(row['epsilon'])}]"
-        numbers = (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values())
+        numbers = (row["mu_at_slack"], row["advantage"], *row["tpr_at_fpr"].values())
         rows.append([row["adversary"], bracket, *map(rounded_up, numbers)])
     lines = [
         certificate["description"],

@@ -65,9 +65,9 @@ def certify_training(
         confidence: of the audit, in (0, 1). settings: anything JSON holds, to be shown with it.
 
     Returns: the certificate, as a dictionary of plain numbers and sentences.
-    Guarantee: epsilon, gdp_mu, advantage and tpr_at_fpr of the worst case are upper bounds after
-        every step that may have been released. Raises: ValueError for confidence outside its range,
-        OSError where a file can't be written.
+    Guarantee: epsilon, mu_at_slack, advantage and tpr_at_fpr of the worst case are upper bounds
+        after every step that may have been released. Raises: ValueError for confidence outside its
+        range, OSError where a file can't be written.
 
         >>> import tempfile
         >>> import jax.numpy as jnp, numpy as np, optax
@@ -125,7 +125,8 @@ def training_certificate(trained, audit, settings):
     plan = trained.plan
     profiles = [(_NAMES[model], plan.profile(model, trained.spent, precision))
                 for model, precision in _PRECISION.items()]
-    mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds()[1]) for model in _PRECISION]
+    mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds(slack=plan.delta)[1])
+           for model in _PRECISION]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
     rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
             for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
@@ -166,7 +167,8 @@ def target_notes(plan, privacy, epsilon):
 
 def _numbers(profile, mu, delta):
     low, high = profile.epsilon(delta)
-    return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None, "gdp_mu": mu,
+    return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None,
+            "mu_at_slack": mu,
             "advantage": profile.advantage(),
             "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
 
@@ -228,7 +230,7 @@ def page(certificate, picture):
     rows, audit = certificate["adversaries"], certificate["audit"]
     delta = f"{certificate['delta']:g}"
     rates = list(rows[0]["tpr_at_fpr"])
-    headings = ["adversary", f"ε at δ = {delta}", "μ (GDP)", "advantage",
+    headings = ["adversary", f"ε at δ = {delta}", f"μ at slack {delta}", "advantage",
                 *(f"TPR at FPR {rate}" for rate in rates)]
     head = "".join(f"<th>{name}</th>" for name in headings)
     body = "".join(_row(row, number == 0) for number, row in enumerate(rows))
@@ -291,7 +293,7 @@ def audit_sentence(audit, certificate):
 def _row(row, guarantee):
     bracket = f"[{rounded_down(row['epsilon_lower'])}, {_number(row['epsilon'])}]"
     cells = [row["adversary"], bracket,
-             *map(_number, (row["gdp_mu"], row["advantage"], *row["tpr_at_fpr"].values()))]
+             *map(_number, (row["mu_at_slack"], row["advantage"], *row["tpr_at_fpr"].values()))]
     return (
         f'<tr{" class=guarantee" * guarantee}>'
         + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)

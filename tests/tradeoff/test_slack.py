@@ -1,0 +1,271 @@
+"""The smallest mu with a slack, and what reporting a mu gives away: against brute force over
+profiles written out by hand, and mpmath's Gaussian profile.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv
+from jaxpriv import relaxed, worst_case
+from jaxpriv.tradeoff import cells, slack
+from tests.tradeoff.profiles import (
+    brute_mu,
+    brute_regret,
+    fast_gaussian,
+    gaussian_profile,
+    laplace_profile,
+    response_profile,
+)
+
+RATE = 0.1
+CASES = {
+    "gaussian": (worst_case.gaussian(1.3), lambda e: fast_gaussian(1.3, e), 8.0),
+    "laplace": (worst_case.laplace(0.8), lambda e: laplace_profile(0.8, e), 0.8),
+    "response": (worst_case.randomized_response(1.2), lambda e: response_profile(1.2, e), 1.2),
+    # of one record removed: delta(eps) = q D(log(1 + (e^eps - 1)/q)), 1 - e^eps where that is none
+    "sampled": (
+        worst_case.gaussian(2.0).subsample(RATE),
+        lambda e: sampled(lambda x: fast_gaussian(2.0, x), e),
+        9.0,
+    ),
+}
+SLACKS = (1e-2, 1e-4, 1e-6)
+
+
+def sampled(profile, eps):
+    inside = 1 + np.expm1(eps) / RATE
+    some = inside > 1e-12
+    return np.where(some, RATE * profile(np.log(np.where(some, inside, 1.0))), -np.expm1(eps))
+
+
+@pytest.mark.parametrize("kappa", SLACKS)
+@pytest.mark.parametrize("name", CASES)
+def test_mu_is_what_brute_force_finds(name, kappa):
+    """At real eps, negative ones too: one direction counts its own levels."""
+    curve, profile, last = CASES[name]
+    want = brute_mu(profile, kappa, last)
+    low, high = curve.gdp_mu_bounds(slack=kappa)
+    assert low <= high <= low + 1e-6
+    assert low - 1e-7 <= want <= high + 1e-9  # the grid may miss the top, and no more
+    assert abs(curve.gdp_mu(slack=kappa) - want) < 1e-6
+    # what the bound says, in 40 digits: f >= G_mu - slack
+    eps = np.linspace(-last, last, 41)
+    assert np.all(profile(eps) <= gaussian_profile(high, eps) + kappa + 1e-15)
+
+
+def test_dp_sgd():
+    """Both directions at once; far below sqrt(steps)/noise, and at 1e-9 where no eps is told."""
+    curve = worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
+    low, high = curve.gdp_mu_bounds(slack=1e-5)
+    eps = np.linspace(0, float(curve.epsilon(1e-5)), 60)
+    delta = curve.delta(eps)
+    assert low <= high < low + 1e-6
+    assert np.all(delta <= fast_gaussian(high, eps) + 1e-5 + 1e-14)
+    assert np.max(delta - fast_gaussian(low * (1 - 3e-4), eps)) > 1e-5
+    assert low - 1e-7 < curve.gdp_mu(slack=1e-5) < high + 1e-7
+    assert high < 0.5 < 31 < curve.gdp_mu()
+
+
+def test_gaussian_curves_are_known_in_closed_form():
+    """delta falls by at most 1/sqrt(2 pi) for a unit of mu: no eps asks for more than mu less
+    slack sqrt(2 pi), and that at eps = mu^2/2 does but for the slack's square.
+    """
+    mu = np.array([0.3, 1.0, 10.0])
+    low, high = worst_case.gaussian(mu).gdp_mu_bounds(slack=1e-5)
+    np.testing.assert_allclose(high, mu - np.sqrt(2 * np.pi) * 1e-5, rtol=1e-9)
+    assert np.all((high - low >= 0) & (high - low < 2e-6 * high))
+
+
+def test_ends():
+    """No slack is the mu of mu-GDP; all slack asks for nothing; what is told for sure for all."""
+    curve = worst_case.laplace(0.7)
+    assert curve.gdp_mu(slack=0.0) == curve.gdp_mu()
+    assert curve.gdp_mu_bounds(0.0) == curve.gdp_mu_bounds()
+    assert curve.gdp_mu(slack=1.0) == 0
+    assert curve.gdp_mu_bounds(slack=1.0) == (0, 0)
+    box = worst_case.approximate_dp(0.5, 1e-3)
+    assert box.gdp_mu(slack=0.9e-3) == np.inf
+    assert box.gdp_mu_bounds(slack=0.9e-3) == (np.inf, np.inf)
+    low, high = box.gdp_mu_bounds(slack=1e-3)
+    assert 0 < low <= high < low + 1e-6
+    mixed = curve.gdp_mu(slack=np.array([0.0, 1e-3, np.nan]))
+    assert mixed[0] == curve.gdp_mu()
+    assert abs(mixed[1] - curve.gdp_mu(slack=1e-3)) < 1e-14
+    assert np.isnan(mixed[2])
+    low, high = worst_case.gaussian(0.0).gdp_mu_bounds(slack=1e-3)
+    assert low == high == 0
+    low, high = curve.gdp_mu_bounds(slack=5e-324)
+    assert low <= curve.gdp_mu() <= high * (1 + 1e-9)
+
+
+def test_batches_and_directions():
+    """Broadcast; the symmetric curve asks for the larger of both directions."""
+    curves = worst_case.gaussian(np.array([[0.5], [2.0]])).subsample(0.2)
+    kappa = np.array([1e-2, 1e-4])
+    found = curves.gdp_mu(slack=kappa)
+    low, high = curves.symmetric().gdp_mu_bounds(slack=kappa)
+    assert found.shape == low.shape == (2, 2)
+    for index in np.ndindex(2, 2):
+        one = worst_case.gaussian([0.5, 2.0][index[0]]).subsample(0.2)
+        assert abs(one.gdp_mu(slack=kappa[index[1]]) - found[index]) < 1e-12
+        both = max(one.gdp_mu(kappa[index[1]]), one.reversed().gdp_mu(kappa[index[1]]))
+        assert low[index] - 1e-6 <= both <= high[index]
+
+
+@pytest.mark.parametrize("bad", [-1e-9, 1.5, np.inf, "some", None, True, 1j])
+def test_bad_slack_and_mu(bad):
+    curve = worst_case.laplace(1.0)
+    for method in (curve.gdp_mu, curve.gdp_mu_bounds):
+        with pytest.raises(ValueError, match=r"slack = .*\[0, 1\]"):
+            method(slack=bad)
+    if bad == 1.5:
+        return
+    for method in (curve.gdp_regret, curve.gdp_regret_bounds):
+        with pytest.raises(ValueError, match=r"mu = .*\[0, inf\)"):
+            method(bad)
+
+
+REGRETS = {
+    "laplace": (worst_case.laplace(1.0), (1.05, 2.0)),
+    "gaussian": (worst_case.gaussian(1.0), (1.5,)),
+    "response": (worst_case.randomized_response(1.0), (1.3,)),
+    "sampled": (worst_case.gaussian(1.0).subsample(0.1), (0.3, 1.0)),
+    "relaxed": (relaxed.laplace(1.0).symmetric(), (0.5,)),
+}
+
+
+@pytest.mark.parametrize("name", REGRETS)
+def test_regret_is_what_brute_force_finds(name):
+    curve, mus = REGRETS[name]
+    for mu in mus:
+        want = brute_regret(curve, curve.inverse, mu)
+        low, high = curve.gdp_regret_bounds(mu)
+        assert low <= high <= low + 1e-6
+        assert low - 1e-6 <= want <= high + 1e-9  # the grid may miss the top
+        assert low - 2e-8 <= curve.gdp_regret(mu) <= high + 2e-8
+
+
+def test_regret_of_gaussian_curves():
+    """At eps = 0: Phi(mu/2) - Phi(mu'/2), and nothing of a mu that is too small."""
+    curve, own = worst_case.gaussian(1.0), 0.6914624612740131
+    for mu, want in ((2.0, 0.8413447460685429 - own), (0.5, 0.0), (0.0, 0.0), (1e6, 1 - own)):
+        low, high = curve.gdp_regret_bounds(mu)
+        assert low - 1e-15 <= want <= high + 1e-15
+        assert high - low < 2e-7
+        assert abs(curve.gdp_regret(mu) - want) < 1e-14
+    low, high = curve.gdp_regret_bounds(1.0)
+    assert low <= 1e-15 <= high < 1e-4
+    sgd = worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
+    low, high = sgd.gdp_regret_bounds(sgd.gdp_mu())
+    assert 0.4 < low <= high < low + 1e-6
+
+
+@pytest.mark.parametrize("name", ["mu", "regret", "mu of kinks", "regret of kinks"])
+def test_executors_and_derivatives(name):
+    """The same digits from JAX, in float64, and slopes as differences have them."""
+    make = worst_case.laplace if "kinks" in name else worst_case.gaussian
+    if "mu" in name:
+        point = np.array([1.2, 1e-3])
+
+        def function(m, k):
+            return make(m).symmetric().gdp_mu(slack=k)
+    else:
+        point = np.array([1.2, 1.7])
+
+        def function(m, k):
+            return make(m).symmetric().gdp_regret(k)
+
+    value, slopes = jax.jit(jax.value_and_grad(function, (0, 1)))(*map(jnp.float64, point))
+    assert abs(value - function(*point)) < 1e-10
+    for axis, slope in enumerate(slopes):
+        step = np.zeros(2)
+        step[axis] = 1e-3 * point[axis]
+        difference = (function(*(point + step)) - function(*(point - step))) / (2 * step[axis])
+        np.testing.assert_allclose(slope, difference, rtol=1e-4)
+
+
+def test_float32():
+    found = jax.jit(lambda m: worst_case.gaussian(m).symmetric().gdp_mu(slack=1e-3))(
+        jnp.float32(1.0)
+    )
+    assert found.dtype == jnp.float32
+    assert abs(found - 0.9974934) < 1e-4
+
+
+@pytest.mark.slow
+def test_bounds_inside_jit():
+    """Of the same truth as NumPy's, rounded outward in float32."""
+    for dtype in (jnp.float32, jnp.float64):
+        curve = worst_case.gaussian(np.asarray(dtype(1.2))).subsample(0.1).symmetric()
+        found = jax.jit(
+            lambda m: worst_case.gaussian(m).subsample(0.1).symmetric().gdp_mu_bounds(slack=1e-5)
+        )(dtype(1.2))
+        want = curve.gdp_mu_bounds(slack=1e-5)
+        assert found[0] <= want[1]
+        assert want[0] <= found[1]
+        assert found[1] - found[0] < 1e-6
+        found = jax.jit(
+            lambda m: worst_case.gaussian(m).subsample(0.1).symmetric().gdp_regret_bounds(1.0)
+        )(dtype(1.2))
+        want = curve.gdp_regret_bounds(1.0)
+        assert found[0] <= want[1]
+        assert want[0] <= found[1]
+        assert found[1] - found[0] < 1e-6
+
+
+@pytest.mark.slow
+def test_on_a_lattice():
+    """Steps of Laplace noise; the same mu from its profile on a grid."""
+    curve = jaxpriv.compose(worst_case.laplace(0.3).compose(5))
+    low, high = curve.gdp_mu_bounds(slack=1e-4)
+    eps = np.linspace(0, float(curve.epsilon(1e-4)), 12)
+    assert low <= high < low + 1e-5
+    assert np.all(curve.delta(eps) <= fast_gaussian(high, eps) + 1e-4 + 1e-9)
+
+
+class TestMutations:
+    """Each of these slips is seen by a test above."""
+
+    def red(self, test, *arguments):
+        with pytest.raises(AssertionError):
+            test(*arguments)
+
+    def test_tangents_too_high(self, monkeypatch):
+        """Upper ends below the truth: the cells' bound at one end only."""
+        true = slack._is_enough
+        monkeypatch.setattr(
+            slack, "_is_enough",
+            lambda left, right, a, b, allowed, mu: true(right, right, b, b, allowed, mu),
+        )
+        self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-2)
+
+    def test_one_direction_at_positive_eps(self, monkeypatch):
+        monkeypatch.setattr(slack, "directions", lambda experiment: (True,))
+        self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-2)
+
+    def test_nothing_beyond_the_last_cell(self, monkeypatch):
+        true = cells.supremum
+        monkeypatch.setattr(slack, "supremum", lambda look, stop: true(look, stop / 4))
+        self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-4)
+
+    def test_mu_without_the_slack(self, monkeypatch):
+        monkeypatch.setattr(
+            jaxpriv.Curve, "gdp_mu", lambda self, slack=0.0: slack * 0 + self.gdp_mu_bounds()[1]
+        )
+        self.red(test_dp_sgd)
+
+    def test_regret_of_one_direction(self, monkeypatch):
+        from jaxpriv.tradeoff import regret
+
+        monkeypatch.setattr(regret, "directions", lambda experiment: (False,))
+        self.red(test_regret_is_what_brute_force_finds, "sampled")
+
+    def test_bounds_of_half_the_regret(self, monkeypatch):
+        true = jaxpriv.Curve.gdp_regret_bounds
+        monkeypatch.setattr(
+            jaxpriv.Curve, "gdp_regret_bounds",
+            lambda self, mu: tuple(bound / 2 for bound in true(self, mu)),
+        )
+        self.red(test_regret_of_gaussian_curves)
