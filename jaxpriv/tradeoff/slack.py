@@ -203,13 +203,14 @@ def _enough_on(cells, allowed, level):
     not below `level`: bisection, of which the upper end always was seen to hold.
     """
 
-    def enough(mu):
-        return _is_enough(*cells, allowed, mu)
+    left, right, most_left, most_right = cells
 
-    right = cells[1]
+    def enough(mu):
+        return _is_enough(left, right, most_left, most_right, allowed, mu)
+
     high = xp.log(most_mu(right))
     low = xp.minimum(xp.log(xp.maximum(level, xp.exp(high - 60.0))), high)
-    none = cells[2] <= allowed(cells[0], -1)  # nothing is asked for
+    none = most_left <= allowed(left, -1)  # nothing is asked for
 
     def halve(_, state):
         low, high = state
