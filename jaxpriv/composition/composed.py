@@ -245,9 +245,12 @@ class Composed(Directed):
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
     def means(self):
-        """Few rarely heavy steps have transforms that decay slowly: their laws first."""
-        sampled = all(isinstance(term.transform, Sampled) for term in self.terms)
-        lattice = self.on_lattice() if sampled and self._rarely_heavy() else None
+        """Few rarely heavy steps have transforms that decay slowly: their laws first, but for
+        the bounded losses of the other direction.
+        """
+        forward = all(isinstance(term.transform, Sampled) and not np.any(term.transform.reverse)
+                      for term in self.terms)
+        lattice = self.on_lattice() if forward and self._rarely_heavy() else None
         if lattice is not None:
             yield lattice
         yield self

@@ -191,6 +191,17 @@ def check_shifts():
     np.testing.assert_allclose(got, shifted_profile(shifts, weights, 0.4), rtol=1e-10)
 
 
+def check_group():
+    """Of pure privacy k times epsilon."""
+    assert worst_case.randomized_response(0.5).group(3).epsilon(0.0) == pytest.approx(1.5)
+
+
+def check_allocation():
+    """Of one step out of one: Gaussian noise."""
+    found = worst_case.random_allocation(2.0, 1).delta(0.5)
+    assert found == pytest.approx(worst_case.gaussian(0.5).delta(0.5), rel=1e-9)
+
+
 def check_users():
     """Two records of one user, each drawn on its own."""
     got = worst_case.user_level(1.25, 0.2, 1, 2).delta(0.4)
@@ -338,6 +349,14 @@ SLIPS = {
         "user_level",
         lambda true: lambda noise, rate, steps, records: true(noise, rate, steps, records - 1),
         check_users,
+    ),
+    "one link fewer": Slip(Curve, "group", lambda true: lambda self, k: true(self, k - 1),
+                           check_group),
+    "dealt to one step more": Slip(
+        worst_case,
+        "random_allocation",
+        lambda true: lambda noise, steps, *k: true(noise, steps + 1, *k),
+        check_allocation,
     ),
     "the last curve forgotten": Slip(
         jaxpriv, "compose", lambda true: lambda *c: true(*c[:-1]), check_together
