@@ -204,7 +204,7 @@ def _enough_on(cells, allowed, level):
     """
 
     def enough(mu):
-        return _is_enough(*cells, allowed, mu)
+        return _is_enough(cells, allowed, mu)
 
     right = cells[1]
     high = xp.log(most_mu(right))
@@ -222,10 +222,11 @@ def _enough_on(cells, allowed, level):
     return xp.where(none, 0.0, xp.where(surely, xp.exp(high) * (1 + 1e-15), xp.inf))
 
 
-def _is_enough(left, right, most_left, most_right, allowed, mu):
+def _is_enough(cells, allowed, mu):
     """Is delta_f <= delta_G + slack on the whole cell for sure, of delta_f's upper bounds at
     its ends?
     """
+    left, right, most_left, most_right = cells
     ulp = xp.finfo(mu.dtype).eps
     width = right - left
     both = xp.stack([left, right])
