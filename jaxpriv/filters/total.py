@@ -22,7 +22,7 @@ _LOWER_HALF = {32: 0xFFF, 64: 0x7FFFFFF}
 
 @pytree
 class Total:
-    """high + low: at least the sum of what was spent. float32, |low| below half an ulp of high."""
+    """high + low: at least the sum of what was spent. float32, low below half an ulp of high."""
 
     high: Any
     low: Any

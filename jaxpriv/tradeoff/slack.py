@@ -203,14 +203,13 @@ def _enough_on(cells, allowed, level):
     not below `level`: bisection, of which the upper end always was seen to hold.
     """
 
-    left, right, most_left, most_right = cells
-
     def enough(mu):
-        return _is_enough(left, right, most_left, most_right, allowed, mu)
+        return _is_enough(cells, allowed, mu)
 
+    right = cells[1]
     high = xp.log(most_mu(right))
     low = xp.minimum(xp.log(xp.maximum(level, xp.exp(high - 60.0))), high)
-    none = most_left <= allowed(left, -1)  # nothing is asked for
+    none = cells[2] <= allowed(cells[0], -1)  # nothing is asked for
 
     def halve(_, state):
         low, high = state
@@ -223,10 +222,11 @@ def _enough_on(cells, allowed, level):
     return xp.where(none, 0.0, xp.where(surely, xp.exp(high) * (1 + 1e-15), xp.inf))
 
 
-def _is_enough(left, right, most_left, most_right, allowed, mu):
+def _is_enough(cells, allowed, mu):
     """Is delta_f <= delta_G + slack on the whole cell for sure, of delta_f's upper bounds at
     its ends?
     """
+    left, right, most_left, most_right = cells
     ulp = xp.finfo(mu.dtype).eps
     width = right - left
     both = xp.stack([left, right])

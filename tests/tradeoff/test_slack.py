@@ -236,8 +236,9 @@ class TestMutations:
         """Upper ends below the truth: the cells' bound at one end only."""
         true = slack._is_enough
         monkeypatch.setattr(
-            slack, "_is_enough",
-            lambda left, right, a, b, allowed, mu: true(right, right, b, b, allowed, mu),
+            slack,
+            "_is_enough",
+            lambda cells, allowed, mu: true((cells[1], cells[1], cells[3], cells[3]), allowed, mu),
         )
         self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-2)
 
