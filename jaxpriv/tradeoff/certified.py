@@ -77,7 +77,8 @@ def no_loss(epsilon):
 def bounds_of_log_delta(experiment, epsilon):
     """(lower, upper) of a certified log delta."""
     lower, upper = certified(
-        evaluate.bounds_of_log_delta, experiment, epsilon, nothing=no_loss, logarithms=True
+        _by_all_means(evaluate.bounds_of_log_delta, logarithms=True), experiment, epsilon,
+        nothing=no_loss,
     )
     if not is_traced((experiment, epsilon)):
         return lower, upper
@@ -112,9 +113,8 @@ def _up(value):
 def bounds_of_epsilon(experiment, delta):
     """(lower, upper) of a certified epsilon at delta."""
     lowest, highest = _logarithms(delta)
-    return certified(
-        evaluate.bounds_of_epsilon, experiment, lowest, highest, delta, nothing=_no_epsilon
-    )
+    bounds_of = _by_all_means(evaluate.bounds_of_epsilon)
+    return certified(bounds_of, experiment, lowest, highest, delta, nothing=_no_epsilon)
 
 
 def _no_epsilon(lowest, highest, delta):
@@ -129,7 +129,8 @@ def bounds_of_beta(experiment, alpha):
     def nothing(level):
         return xp.minimum((1 - level) * (1 + 1e-15), 1.0)
 
-    return certified(evaluate.bounds_of_beta, experiment, alpha, nothing=nothing, falling=True)
+    bounds_of = _by_all_means(evaluate.bounds_of_beta)
+    return certified(bounds_of, experiment, alpha, nothing=nothing, falling=True)
 
 
 def _logarithms(delta):
@@ -148,20 +149,20 @@ def _logarithms(delta):
         return xp.where(xp.isnan(known) & ~xp.isnan(delta), deepest, highest), highest
 
 
-def certified(bounds_of, experiment, *values, nothing, falling=False, logarithms=False):
+def certified(bounds_of, experiment, *values, nothing, falling=False):
     """(lower, upper) of bounds_of(experiment, *values),
     a pair that grows with privacy loss, or falls with it.
 
-    Concrete: NumPy float64, narrowed by the experiment's other means where it is wide. Traced: JAX,
-    in float64 where that is enabled, else in float32, rounded outward. XLA computes with zero in
-    the place of numbers below the smallest normal one: all parameters grow with privacy loss, so
-    such a one is taken for the smallest normal number by what bounds from the strong side;
-    `nothing`(*values), what holds without any loss, bounds from the other.
+    Concrete: NumPy float64. Traced: JAX, in float64 where that is enabled, else in float32, rounded
+    outward. XLA computes with zero in the place of numbers below the smallest normal one: all
+    parameters grow with privacy loss, so such a one is taken for the smallest normal number by what
+    bounds from the strong side; `nothing`(*values), what holds without any loss, bounds from the
+    other.
     """
     traced = is_traced((experiment, values))
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     if not traced:
-        found = [_of_whole_steps(_by_all_means(bounds_of, logarithms), falling, *arguments)
+        found = [_of_whole_steps(bounds_of, falling, *arguments)
                  for arguments in _without_subnormals(experiment, values)]
         low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
         return np.min(low, 0)[()], np.max(high, 0)[()]
@@ -241,10 +242,14 @@ def _of_whole_steps(bounds_of, falling, experiment, values):
     return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
 
 
-def _by_all_means(bounds_of, logarithms):
-    """Bounds by the experiment's first means; those that are wide are narrowed by others."""
+def _by_all_means(bounds_of, logarithms=False):
+    """Bounds by the experiment's first means; by NumPy those that are wide are narrowed by others,
+    which may take a second each: for what is asked once.
+    """
 
     def narrowed(experiment, *values):
+        if xp.any_jax(experiment, values):
+            return bounds_of(experiment, *values)
         means = experiment.means()
         low, high = (np.array(bound) for bound in bounds_of(next(means), *values))
         shape = low.shape
