@@ -62,7 +62,7 @@ class Chain:
         the profile's table.
         """
         if self.last.finite:
-            return *self.bracket(sides, eps), self._summed(sides.upper, eps, 1)[1]
+            return self._summed(sides.lower, eps, -1)[0], *self._summed(sides.upper, eps, 1)
         lower, upper = (_mean(law, *self.profile(eps[..., None] - law.loss))
                         for law in (sides.lower, sides.upper))
         return lower[0], *upper
@@ -87,7 +87,7 @@ class Chain:
         last = last.aligned(rest.shape, np.float64)
         lower, upper, rate = last.bracket(rest - doubt, rest + doubt, self.reverse)
         value, rate = _mean(law, upper if sign > 0 else lower, rate)
-        value = (np.exp(value)) * (1 + sign * 2e-12) + (LEAST if sign > 0 else 0.0)
+        value = np.exp(value) * (1 + sign * 2e-12) + (LEAST if sign > 0 else 0.0)
         return np.log(np.clip(value, 0.0, 1.0)), rate
 
 

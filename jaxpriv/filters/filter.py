@@ -1,6 +1,7 @@
 """Filters: what refuses a step that would exceed the budget, however the steps were chosen."""
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 from jaxpriv import _array as xp
@@ -15,7 +16,7 @@ BUDGET = Domain(1e-9, 1e15, "[1e-9, 1e15]", 1.0)
 ORDER = Domain(1.0, math.inf, "(1, inf)", 2.0, open_low=True, open_high=True)
 
 
-class Filter:
+class Filter(ABC):
     """Of both kinds: a state is a `Total` of what was spent, to be kept by whoever spends.
 
     Everything is elementwise: a filter with an array of budgets is one for each record.
@@ -23,16 +24,17 @@ class Filter:
 
     name = ""
 
+    @abstractmethod
     def _shape(self):
-        raise NotImplementedError
+        """That of the budgets."""
 
+    @abstractmethod
     def _term(self, spent):
         """What a step adds, rounded upwards."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _bound(self):
         """What may be spent, rounded downwards."""
-        raise NotImplementedError
 
     def init(self):
         """The state of which nothing is spent."""

@@ -9,6 +9,7 @@ divergence p <= e^((order - 1)(b_j - eps_j)) (Markov). With p = delta/k that is 
 rungs together fail with probability delta at most, at whatever time one looks.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,13 @@ class Odometer(Filter):
     def _at(self, index):
         return Total(*(word[index] for word in self._bounds()))
 
+    @abstractmethod
     def _bounds(self):
-        raise NotImplementedError
+        """The words of what may be spent up to each rung, rounded downwards."""
 
+    @abstractmethod
     def _epsilons(self, log_share):
-        raise NotImplementedError
+        """The eps_j of each rung, for log(delta/k)."""
 
     def _bound(self):
         return self._at(-1)

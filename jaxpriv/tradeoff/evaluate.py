@@ -13,7 +13,7 @@ from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import profile_bounds, profile_near
+from jaxpriv.tradeoff.stepping import outward, profile_around, profile_bounds
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -195,15 +195,6 @@ def auc(experiment, zero):
     return xp.sum_of(panel, (xp.moveaxis(ends[..., :-1], -1, 0), xp.moveaxis(ends[..., 1:], -1, 0)))
 
 
-def outward(lower, upper):
-    """Of logarithms of probabilities the probabilities, rounded outward;
-    what is too small a number becomes the least.
-    """
-    info = xp.finfo(lower.dtype)
-    more = xp.clip(xp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
-    return xp.exp(lower) * (1 - 8 * info.eps), xp.where(upper == -xp.inf, 0.0, more)
-
-
 @elementwise(REAL, "epsilon")
 def bounds_of_log_delta(experiment, epsilon):
     return profile_bounds(experiment, False, epsilon)[:2]
@@ -243,25 +234,9 @@ def bounds_of_beta(experiment, alpha):
         return known
     inside = (alpha > 0) & (alpha < 1)
     level = xp.where(inside, alpha, 0.5)
-    aside = xp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
-
     eps = experiment.slope(level, False)
     eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -700.0, 700.0)
-
-    def look(_, state):
-        """The second time as far apart as the width of the brackets makes best."""
-        step, *_ = state
-        ends = eps + step * aside
-        lower, upper, rate = profile_near(experiment, False, eps, ends)
-        lower, upper = outward(lower, upper)
-        blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
-        step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
-        return step * (1 + xp.abs(eps)), ends, lower, upper
-
-    start = xp.zeros((3, *alpha.shape), alpha.dtype)
-    _, ends, lower, upper = xp.fori_loop(
-        0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start)
-    )
+    ends, lower, upper = profile_around(experiment, eps)
     x = xp.exp(ends)
     slack = 16 * xp.finfo(alpha.dtype).eps * (1 + x * level * (1 + xp.abs(ends)))
     most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack

@@ -166,8 +166,7 @@ class Group(Experiment):
 
     def _summed(self, log_deltas, slopes):
         """log of the sum above, of the profile at each slope."""
-        after = xp.flip(xp.cumsum(xp.flip(slopes, 0), 0), 0) - slopes
-        return xp.logsumexp(log_deltas + after, axis=0)
+        return xp.logsumexp(log_deltas + _following(slopes), axis=0)
 
     def log_delta(self, eps, reverse):
         """By the slopes as constants, of which the first makes up eps: only it may be infinite, and
@@ -205,9 +204,8 @@ class Group(Experiment):
             return power, (1 - share) * power[0] + share * power[1]
 
         _, powers = xp.scan(link, sides, slopes)
-        following = xp.flip(xp.cumsum(xp.flip(slopes, 0), 0), 0) - slopes
         some = log_delta > -xp.inf
-        weight = xp.exp(following - xp.where(some, log_delta, 0.0))
+        weight = xp.exp(_following(slopes) - xp.where(some, log_delta, 0.0))
         moved = xp.sum(xp.stop_gradient(weight) * (powers - xp.stop_gradient(powers)), 0)
         rate = xp.exp(eps + safe_log(level) - xp.where(some, log_delta, 0.0))
         moved = moved - xp.stop_gradient(rate) * (eps - xp.stop_gradient(eps))
@@ -281,6 +279,11 @@ class Group(Experiment):
         ends = (_either_side(high, end) for end in (lower, upper))
         log_alpha = xp.where(high < 0, xp.log1p(-power), safe_log(level))
         return *padded(*ends), xp.exp(high + log_alpha - _either_side(high, upper))
+
+
+def _following(slopes):
+    """For each link the sum of the slopes after it."""
+    return xp.flip(xp.cumsum(xp.flip(slopes, 0), 0), 0) - slopes
 
 
 def _either_side(eps, log_delta):

@@ -4,8 +4,8 @@ and what Bayes' rule makes of them.
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
-from jaxpriv.tradeoff.evaluate import elementwise, outward
-from jaxpriv.tradeoff.stepping import profile_near
+from jaxpriv.tradeoff.evaluate import elementwise
+from jaxpriv.tradeoff.stepping import outward, profile_around, profile_near
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
 _FARTHEST = 700.0
@@ -25,22 +25,7 @@ def _power(experiment, alpha):
     chord of the other two, extended; and where its middle value is the least beyond doubt, it has
     its minimum between the outer ones.
     """
-    aside = xp.asarray([-1.0, 0.0, 1.0], alpha.dtype).reshape((3,) + (1,) * alpha.ndim)
-    eps = _finite_slope(experiment, alpha)
-
-    def look(_, state):
-        """The second time as far apart as the width of the brackets makes best."""
-        step, *_ = state
-        ends = eps + step * aside
-        lower, upper, rate = profile_near(experiment, False, eps, ends)
-        lower, upper = outward(lower, upper)
-        blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
-        step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
-        return step * (1 + xp.abs(eps)), ends, lower, upper
-
-    start = xp.zeros((3, *alpha.shape), alpha.dtype)
-    first = 1e-6 * (1 + xp.abs(eps)), start, start, start
-    _, ends, lower, upper = xp.fori_loop(0, 2, look, first)
+    ends, lower, upper = profile_around(experiment, _finite_slope(experiment, alpha))
     x, ulp = xp.exp(ends), xp.finfo(alpha.dtype).eps
     line = x * alpha
     off = 16 * ulp * (1 + xp.abs(ends))

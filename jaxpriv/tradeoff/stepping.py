@@ -23,6 +23,35 @@ def profile_near(experiment, reverse, center, ends):
     return _cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
+def profile_around(experiment, eps):
+    """(three eps (3, ...), certified bounds of delta there): `eps` and one on either side, as far
+    away as the width of the brackets makes best.
+    """
+    aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
+
+    def look(_, state):
+        """The second time with the width that the first one saw."""
+        step, *_ = state
+        ends = eps + step * aside
+        lower, upper, rate = profile_near(experiment, False, eps, ends)
+        lower, upper = outward(lower, upper)
+        blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
+        step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
+        return step * (1 + xp.abs(eps)), ends, lower, upper
+
+    start = xp.zeros((3, *eps.shape), eps.dtype)
+    return xp.fori_loop(0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start))[1:]
+
+
+def outward(lower, upper):
+    """Of logarithms of probabilities the probabilities, rounded outward;
+    what is too small a number becomes the least.
+    """
+    info = xp.finfo(lower.dtype)
+    more = xp.clip(xp.exp(upper) * (1 + 8 * info.eps), info.tiny, 1.0)
+    return xp.exp(lower) * (1 - 8 * info.eps), xp.where(upper == -xp.inf, 0.0, more)
+
+
 def _cleaned(epsilon, lower, upper, rate):
     finite = xp.isfinite(epsilon)
     limit = xp.where(epsilon > 0, -xp.inf, 0.0)

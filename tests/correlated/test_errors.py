@@ -116,8 +116,8 @@ def test_derivatives_against_differences():
         for build, values in ((correlated.banded_toeplitz, np.array([1.0, 0.5, 0.2])),
                               (lambda v: correlated.buffered_toeplitz(v, 0.4 * v),
                                np.array([0.95, 0.5]))):
-            def value(vector):
-                return correlated.error(build(vector), steps, workload=made)  # noqa: B023
+            def value(vector, build=build, made=made):
+                return correlated.error(build(vector), steps, workload=made)
 
             slope = jax.jit(jax.grad(value))(jnp.asarray(values))
             for j, step in enumerate(1e-6 * np.eye(len(values))):

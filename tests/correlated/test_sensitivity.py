@@ -156,8 +156,8 @@ def test_derivatives_against_differences():
     for made, values, schema in cases:
         count = 3 if schema is correlated.ONCE else steps
 
-        def value(vector):
-            return correlated.sensitivity(made(vector), count, schema)  # noqa: B023
+        def value(vector, made=made, count=count, schema=schema):
+            return correlated.sensitivity(made(vector), count, schema)
 
         slope = jax.jit(jax.grad(value))(jnp.asarray(values))
         for j, step in enumerate(1e-6 * np.eye(len(values))):
