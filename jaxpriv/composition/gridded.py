@@ -15,15 +15,13 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import chain, grid
+from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
-from jaxpriv.composition.grid import Step
-from jaxpriv.composition.line import ALPHA, DELTA, Term, place
+from jaxpriv.composition.tables import Step, tables_of
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
-from jaxpriv.tradeoff.pair import safe_log
-from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NARROW, _HOPELESS = 1e-6, 10.0  # widths of log delta
 _WIDE = 1e-4  # from which on laws at uneven losses are tried,
@@ -113,7 +111,7 @@ class Gridded(Directed):
         return replace(self, flipped=self.flipped ^ reverse)
 
     def tables(self):
-        return grid.tables_of(self.steps, self.flipped)
+        return tables_of(self.steps, self.flipped)
 
     def law(self, eps, tables, size=grid.SIZE):
         """The composed law around one eps, for scalar parameters."""
@@ -127,7 +125,7 @@ class Gridded(Directed):
     def contact(self, eps, reverse):
         found = _evaluated(_contact_of, self.directed(reverse), eps)
         log_delta, log_alpha, log_power, log_beta = xp.moveaxis(found, -1, 0)
-        point = Point(log_alpha, _rest(log_alpha), log_beta, log_power)
+        point = Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
         above, below, leaks = self._outside(eps, reverse)
         end = Point.end(below | ~above & (eps < 0))
         out = above | below | ~leaks
@@ -193,12 +191,12 @@ class Gridded(Directed):
 
     def find_slope(self, alpha, reverse):
         _, _, leaks = self._outside(xp.zeros_like(alpha), reverse)
-        return xp.where(leaks, self.directed(reverse).each(_slope_of, alpha), 0.0)
+        return xp.where(leaks, self.directed(reverse).each(slope_of, alpha), 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         _, _, leaks = self._outside(xp.zeros_like(log_delta), reverse)
-        eps = self.directed(reverse).each(_epsilon_of, xp.where(reachable, log_delta, -1.0))
+        eps = self.directed(reverse).each(epsilon_of, xp.where(reachable, log_delta, -1.0))
         limit = xp.where((log_delta < 0) & leaks, self.loss_bound(reverse), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)
@@ -329,75 +327,3 @@ def _contact_of(entry, eps):
 
 def _log_delta_of(entry, eps):
     return grid.log_delta(entry.law(eps, entry.tables()), eps)[None]
-
-
-def _rest(log_value):
-    inside = log_value < 0
-    return xp.where(inside, log1mexp(xp.where(inside, log_value, -1.0)), -xp.inf)
-
-
-def _approximate(entry, tables, kind, goal):
-    """The eps at which the saddle-point approximation of an integral's result meets a goal (log
-    result, log of the rest).
-    """
-    terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
-    log_result, log_rest = goal
-    small = log_result < log_rest
-
-    def shortfall(eps):
-        line = place(terms, eps, kind)
-        other = log1mexp(xp.minimum(line.estimate, -1e-300))
-        upper, lower = (
-            xp.where(line.side > 0, *pair)
-            for pair in ((line.estimate, other), (other, line.estimate))
-        )
-        return xp.where(small, log_result - upper, lower - log_rest), xp.zeros_like(eps)
-
-    low, high = (
-        sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
-        for end in (0, -1)
-    )
-    return newton_in_bracket(shortfall, low, high, iterations=48)
-
-
-def _refined(entry, tables, eps, shortfall):
-    """Newton inside the composed law around eps, twice: shortfall(law, eps) is (value, slope)."""
-
-    def recentre(_, eps):
-        law = entry.law(eps, tables)
-        reach = 0.25 * law.spacing * grid.SIZE
-        return newton_in_bracket(partial(shortfall, law), eps - reach, eps + reach, iterations=16)
-
-    return xp.fori_loop(0, 2, recentre, eps)
-
-
-def _epsilon_of(entry, log_delta):
-    tables = entry.tables()
-    start = _approximate(entry, tables, DELTA, (log_delta, _rest(log_delta)))
-
-    def shortfall(law, eps):
-        value = grid.log_delta(law, eps)
-        return log_delta - value, xp.exp(eps + grid.touch(law, eps)[0] - value)
-
-    eps = _refined(entry, tables, xp.maximum(start, 0.0), shortfall)
-    # below the probability of an infinite loss no eps is enough
-    never = sum(
-        xp.sum(step.count * xp.log1p(-table.endless)) for step, table in zip(entry.steps, tables)
-    )
-    return xp.where(log_delta < safe_log(-xp.expm1(never)), xp.inf, eps)
-
-
-def _slope_of(entry, alpha):
-    log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
-    tables = entry.tables()
-    start = _approximate(entry, tables, ALPHA, (log_alpha, log_rest))
-    small = log_alpha < log_rest
-
-    def shortfall(law, eps):
-        value, slope = xp.derivative(lambda e: grid.touch(law, e)[0], eps)
-        rest = _rest(value)
-        return xp.where(small, log_alpha - value, rest - log_rest), -slope * xp.where(
-            small, 1.0, xp.exp(value - rest)
-        )
-
-    return _refined(entry, tables, start, shortfall)

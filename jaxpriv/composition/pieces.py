@@ -6,10 +6,10 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition.grid import Step
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift

@@ -10,7 +10,6 @@ from jaxpriv._checks import is_traced
 from jaxpriv._derived import Derived, derived, grown, root_sum_of_squares
 from jaxpriv.composition.between import Between, is_between, sides
 from jaxpriv.composition.composed import Composed
-from jaxpriv.composition.grid import Step
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
@@ -19,6 +18,7 @@ from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift

@@ -16,10 +16,10 @@ import scipy.stats
 import jaxpriv
 from jaxpriv import relaxed, worst_case
 from jaxpriv.composition import grid, lattice
-from jaxpriv.composition.grid import Step
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import as_step
 from jaxpriv.composition.steps import _pieces
+from jaxpriv.composition.tables import Step
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.subsampled import Subsampled
