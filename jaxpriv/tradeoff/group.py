@@ -96,7 +96,7 @@ class Group(Experiment):
         return None if mu is None else self.size * mu
 
     def _links(self, alpha):
-        """(the slope of g at each level, the last but one level, its (log beta, log power))."""
+        """(the slope of g at each level, log beta, log power at the end), for their values only."""
         spread = self.base.aligned(alpha.shape, alpha.dtype)
 
         def link(level, _):
@@ -107,8 +107,16 @@ class Group(Experiment):
         return slopes, log_beta[-1], log_power[-1]
 
     def errors(self, alpha, reverse):
+        """Link after link, with the derivatives of the base's own."""
         del reverse
-        return self._links(alpha)[1:]
+        spread = self.base.aligned(alpha.shape, alpha.dtype)
+
+        def link(level, _):
+            logs = spread.errors(level, False)
+            return xp.exp(logs[1]), logs
+
+        _, (log_beta, log_power) = xp.scan(link, alpha, length=self.size)
+        return log_beta[-1], log_power[-1]
 
     def slope(self, alpha, reverse):
         del reverse
