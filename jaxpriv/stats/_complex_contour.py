@@ -19,6 +19,8 @@ def complex_log_likelihood_ratio(x, df, nc):
     along it is A + iB, A even and B odd in u, both complex now, and a pair of nodes adds up to
     2 e^A (cos B - u sin B). For the central law b = 0, so its sum depends on df alone.
     """
+    if not xp.any_jax(x, df, nc) and np.all(df == 1):
+        return _of_one_degree(x, nc)
     shifted = df + RULES[df.dtype.name].shift
     r = nc * (x / shifted) / shifted
     g = 2 * r / (1 + xp.sqrt(1 + 4 * r))
@@ -27,6 +29,17 @@ def complex_log_likelihood_ratio(x, df, nc):
     )
     grown = complex_log1p(g) if xp.iscomplexobj(g) else xp.log1p(g)
     return phi + grown + xp.log(_complex_sum(df, shifted * g) / _complex_sum(df, xp.zeros_like(df)))
+
+
+def _of_one_degree(x, nc):
+    """log e^(-nc/2) cosh z, z = (nc x)^1/2: cosh z = e^z (1 + e^-2z)/2 = 1 + 2 sinh(z/2)^2, the
+    first without a leap of its angle for Re z > 0, the second with the digits of a small z.
+    """
+    z = np.sqrt(nc * x)
+    small = np.abs(z) < 0.5
+    log1p = complex_log1p if np.iscomplexobj(z) else np.log1p
+    near = log1p(2 * np.sinh(0.5 * np.where(small, z, 0.0)) ** 2)
+    return np.where(small, near, z + log1p(np.exp(-2 * z)) - np.log(2.0)) - nc / 2
 
 
 def complex_log1p(z):
