@@ -28,12 +28,12 @@ def beta_quantile(p, a, b):
     p, a, b = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (p, a, b)))
     inside = (a > 0) & (b > 0)
     a_in, b_in = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
-    lower = p < 0.5
+    lower, level = p < 0.5, _level(a_in, b_in)
 
     def excess(log_odds):
         """Of the logarithm of the smaller tail, and its slope."""
         x, y = 1 / (1 + np.exp(-log_odds)), 1 / (1 + np.exp(log_odds))
-        below, above, log_density = _tails(x, y, a_in, b_in)
+        below, above, log_density = _tails(x, y, a_in, b_in, level)
         over = np.where(lower, np.log(below) - np.log(p), np.log1p(-p) - np.log(above))
         return over, np.exp(log_density) / np.where(lower, below, above)
 
@@ -56,18 +56,19 @@ def beta_cdf(x, a, b):
     with np.errstate(all="ignore"):
         inside = (x > 0) & (x < 1)
         x_in = np.where(inside, x, 0.5)
-        below, _, _ = _tails(x_in, 1 - x_in, a, b)
+        below, _, _ = _tails(x_in, 1 - x_in, a, b, _level(a, b))
     return np.where(inside, below, np.where(x > 0, 1.0, 0.0))
 
 
-def _tails(x, y, a, b):
+def _tails(x, y, a, b, level):
     """(P(X <= x), P(X > x), log of the density by log odds) of the Beta(a, b) law, y = 1 - x.
 
-    The density by log odds is x^a y^b/B(a, b); with it P(X <= x) = density/(a (1 + d_1/(1 +
-    d_2/...))), a continued fraction (DLMF 8.17.22) that ends soon below the middle; above it the
-    law of 1 - X is asked.
+    The density by log odds is x^a y^b/B(a, b), of logarithm level less the deviances of a from
+    n x and of b from n y, n = a + b: large terms are taken together. With it
+    P(X <= x) = density/(a (1 + d_1/(1 + d_2/...))), a continued fraction (DLMF 8.17.22) that ends
+    soon below the middle; above it the law of 1 - X is asked.
     """
-    log_density = _log_density(x, y, a, b)
+    log_density = level - _deviance(a, (a + b) * x) - _deviance(b, (a + b) * y)
     low = x * (a + b + 2) <= a + 1
     one, other = np.where(low, a, b), np.where(low, b, a)
     small = np.exp(log_density) / (one * _fraction(np.where(low, x, y), one, other))
@@ -90,16 +91,14 @@ def _fraction(x, a, b):
     return value
 
 
-def _log_density(x, y, a, b):
-    """log x^a y^b/B(a, b), whose large terms are taken together.
-
-    With Stirling's remainder r(z) = log Gamma(z) - (z - 1/2) log z + z - log(2 pi)/2 and n = a + b
-    it is log(a b/(2 pi n))/2 + r(n) - r(a) - r(b) less the deviances of a from n x, of b from n y.
+def _level(a, b):
+    """log of the density by log odds where a = n x, n = a + b: with Stirling's remainder r(z) =
+    log Gamma(z) - (z - 1/2) log z + z - log(2 pi)/2
+    it is log(a b/(2 pi n))/2 + r(n) - r(a) - r(b).
     """
     n = a + b
-    level = 0.5 * np.log(a * b / (2 * math.pi * n))
     rest = _stirling(n) - _stirling(a) - _stirling(b)
-    return level + rest - _deviance(a, n * x) - _deviance(b, n * y)
+    return 0.5 * np.log(a * b / (2 * math.pi * n)) + rest
 
 
 def _deviance(k, m):
@@ -116,11 +115,10 @@ def _stirling(z):
     """Stirling's remainder of log Gamma: carried down from large z by r(z) = r(z+1) + (z + 1/2)
     log(1 + 1/z) - 1.
     """
-    carried = np.zeros_like(z)
-    for _ in range(int(_LARGE)):
-        small = z < _LARGE
-        step = (z + 0.5) * np.log1p(1 / np.where(small, z, 1.0)) - 1
-        carried, z = carried + np.where(small, step, 0.0), np.where(small, z + 1, z)
+    below = z + np.arange(_LARGE).reshape((-1,) + (1,) * np.ndim(z))
+    small = below < _LARGE
+    steps = np.where(small, (below + 0.5) * np.log1p(1 / below) - 1, 0.0)
+    carried, z = np.sum(steps, 0), z + np.sum(small, 0)
     w = 1 / (z * z)
     return carried + (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxpriv._checks import BELOW_ONE, OPEN_UNIT, UNIT, check_number, check_whole
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.auditing.binomial import beta_quantile, clopper_pearson
+from jaxpriv.auditing.binomial import beta_quantile
 from jaxpriv.stats import norm
 from jaxpriv.worst_case import gaussian
 
@@ -88,10 +88,13 @@ def _points(null, other, miss, thresholds):
     at, each = null[ranks - 1], miss / (4 * len(ranks))
     # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so both
     # limits stay on their side
-    return Points(at, beta_quantile(1 - each, ranks, len(null) + 1 - ranks),
-                  clopper_pearson(_above(other, at), len(other), each)[0],
-                  beta_quantile(each, ranks, len(null) + 1 - ranks),
-                  clopper_pearson(_above(other, at, inclusive=True), len(other), each)[1])
+    least, most = _above(other, at), _above(other, at, inclusive=True)
+    # the error rate's own law, and Clopper's and Pearson's limits of the power, at once
+    successes = np.stack([ranks, least, ranks, most + 1])
+    failures = np.stack([len(null) + 1 - ranks, len(other) - least + 1,
+                         len(null) + 1 - ranks, len(other) - most])
+    shares = np.array([1 - each, each, each, 1 - each])
+    return Points(at, *beta_quantile(shares[:, None], successes, failures))
 
 
 @dataclass(frozen=True)

@@ -49,16 +49,12 @@ def tpr_at_fpr(scores, member, fpr=1e-3, confidence=0.95):
     n, each = len(absent), (1 - confidence) / 4
     sure = _last_rank(lambda rank: beta_cdf(fpr, rank, n + 1 - rank) >= 1 - each, n)
     enough = _last_rank(lambda rank: beta_cdf(fpr, rank, n + 1 - rank) > each, n)
-    lower = (
-        clopper_pearson(np.sum(present > absent[sure - 1]), len(present), each)[0] if sure else 0.0
-    )
-    upper = (
-        clopper_pearson(np.sum(present >= absent[enough]), len(present), each)[1]
-        if enough < n
-        else 1.0
-    )
+    # where no rank is certain all or nothing lies above
+    strict, loose = absent[sure - 1] if sure else np.inf, absent[enough] if enough < n else -np.inf
+    counts = [np.sum(present > strict), np.sum(present >= loose)]
+    lowers, uppers = clopper_pearson(counts, len(present), each)
     estimate = np.mean(present > absent[int(fpr * n)])  # as many false positives as fpr allows
-    return Rate(float(estimate), float(lower), float(upper), sure > 0)
+    return Rate(float(estimate), float(lowers[0]), float(uppers[1]), sure > 0)
 
 
 def _last_rank(holds, n):

@@ -30,7 +30,7 @@ def composed(noise, rate, steps, dim, reverse=False):
 
 @pytest.mark.parametrize("df", [1.0, 1 + 1e-15, 2.0, 3.5, 10.0, 1000.0, 1e6])
 def test_likelihood_ratio_at_complex_arguments(df):
-    """log(e^(-nc/2) 0F1(; df/2; nc x/4)) along the paths that integrals take; 1 is a closed form."""
+    """log(e^(-nc/2) 0F1(; df/2; nc x/4)) along the paths of integrals; a closed form for 1."""
     for nc in (1e-8, 1e-2, 1.0, 30.0):
         for height in (0.0, 0.3, 0.65):
             for place in (0.2, 1.0, np.sqrt(df), np.sqrt(df) + 4):
