@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
@@ -363,8 +364,9 @@ def _log_sum(values):
 
 def _log_cumulated(mass):
     """log of cumulative sums, of few outcomes."""
-    ends = range(1, mass.shape[-1] + 1)
-    return xp.minimum(xp.stack([_log_sum(mass[..., :k]) for k in ends], -1), 0.0)
+    index = np.arange(mass.shape[-1])
+    up_to = index <= index[:, None]
+    return xp.minimum(_log_sum(xp.where(up_to, mass[..., None, :], -xp.inf)), 0.0)
 
 
 def _side(log_levels, alpha):
