@@ -74,11 +74,16 @@ class Discrete(Envelope):
     def touch(self, eps, reverse):
         """The vertex that rejects all losses above eps."""
         own = self._towards(reverse)
-        count = xp.sum(own.loss > eps[..., None], -1)
+        above = own.loss > eps[..., None]
         return Point(
             *(
-                xp.take_along_axis(column, count[..., None], -1)[..., 0]
-                for column in own._vertices()
+                xp.minimum(_log_sum(xp.where(side, mass, -xp.inf)), 0.0)
+                for mass, side in (
+                    (own.null, above),
+                    (own.null, ~above),
+                    (own.alternative, ~above),
+                    (own.alternative, above),
+                )
             )
         )
 

@@ -83,8 +83,9 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
     """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise.
 
     First by what rounding may do, then by the width of delta's bracket over its slope, then four
-    times as far each time. Where the estimate is infinite the lower end is an eps that is doubled
-    as long as it verifies.
+    times as far each time. Where the estimate is infinite the lower end is an eps that verifies, a
+    power of two: the exponent of what it grows by is doubled up to the first that does not, and
+    halved from there on.
 
     bounds_at: eps (2, ...) -> certified bounds of log delta, and -d log delta/d eps.
     """
@@ -102,15 +103,17 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
         # the slope of delta tells how far its bracket reaches
         reach = 2 * xp.maximum(upper - lowest, log_delta - lower) / rate
         reach = xp.where(xp.isfinite(reach), xp.clip(reach, little, 1e-2 * (1 + at)), 1e-9)
-        width = xp.where(step == 0, reach, 4 * width)
+        power = xp.where(holds[0] & (width > 0), 2 * width, -0.5 * xp.abs(width))
+        width = xp.where(endless, power, xp.where(step == 0, reach, 4 * width))
         moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
-        grows = endless & holds[0] & (ends[0] < 1e300)
+        grown = xp.minimum(best[0] * 2.0 ** xp.abs(power), most)
+        grows = (xp.abs(power[0]) >= 1) & (best[0] > 0) & (best[0] < most)
         settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
-        ends = xp.where(endless, xp.where(grows, 2 * ends, ends), moved)
-        return step + 1, ends, width, best, settled
+        return step + 1, xp.where(endless, grown, moved), width, best, settled
 
     start = xp.where(endless, 1.0, xp.maximum(at + sides * little, 0.0))
+    most = 0.25 * xp.finfo(at.dtype).max
     worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
-    state = (0, start, xp.zeros_like(start), worst, ~(found | endless))
+    state = (0, start, xp.where(endless, xp.full_like(start, 0.5), 0.0), worst, ~(found | endless))
     _, _, _, best, _ = xp.while_loop(lambda state: ~xp.all(state[4]), verify, state)
     return best[0], xp.where(found, best[1], xp.inf)
