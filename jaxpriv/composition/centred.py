@@ -2,14 +2,14 @@
 lattice that is laid around the last answer. All of scalar parameters.
 """
 
-from functools import partial
-
 from jaxpriv import _array as xp
 from jaxpriv.composition import grid
-from jaxpriv.composition.line import ALPHA, DELTA, Term, place
+from jaxpriv.composition.line import ALPHA, Term, place, saddle_epsilon
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
+
+_FEW = 1 << 13  # points of a first lattice
 
 
 def log_rest_of(log_value):
@@ -18,22 +18,23 @@ def log_rest_of(log_value):
     return xp.where(inside, log1mexp(xp.where(inside, log_value, -1.0)), -xp.inf)
 
 
-def _approximate(entry, tables, kind, goal):
-    """The eps at which the saddle-point approximation of an integral's result meets a goal (log
-    result, log of the rest).
-    """
-    terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
-    log_result, log_rest = goal
-    small = log_result < log_rest
+def _terms(entry, tables):
+    return tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
+
+
+def _approximate(entry, tables, log_alpha, log_rest):
+    """The eps at which the saddle-point approximation of the type I error meets `log_alpha`."""
+    terms = _terms(entry, tables)
+    small = log_alpha < log_rest
 
     def shortfall(eps):
-        line = place(terms, eps, kind)
+        line = place(terms, eps, ALPHA)
         other = log1mexp(xp.minimum(line.estimate, -1e-300))
         upper, lower = (
             xp.where(line.side > 0, *pair)
             for pair in ((line.estimate, other), (other, line.estimate))
         )
-        return xp.where(small, log_result - upper, lower - log_rest), xp.zeros_like(eps)
+        return xp.where(small, log_alpha - upper, lower - log_rest), xp.zeros_like(eps)
 
     low, high = (
         sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
@@ -42,26 +43,41 @@ def _approximate(entry, tables, kind, goal):
     return newton_in_bracket(shortfall, low, high, iterations=48)
 
 
-def _refined(entry, tables, eps, shortfall):
-    """Newton inside the composed law around eps, twice: shortfall(law, eps) is (value, slope)."""
+def _refined(entry, tables, eps, solve):
+    """eps = solve(law, eps) twice, of the composed law around the last one; by NumPy first of few
+    points.
+    """
+    if not xp.any_jax(entry, eps):
+        for size in (_FEW, grid.SIZE):
+            eps = solve(entry.law(eps, tables, size), eps)
+        return eps
+    return xp.fori_loop(0, 2, lambda _, eps: solve(entry.law(eps, tables), eps), eps)
 
-    def recentre(_, eps):
-        law = entry.law(eps, tables)
-        reach = 0.25 * law.spacing * grid.SIZE
-        return newton_in_bracket(partial(shortfall, law), eps - reach, eps + reach, iterations=16)
 
-    return xp.fori_loop(0, 2, recentre, eps)
+def _around(law, eps, shortfall, tolerance=None):
+    """By Newton inside the window of a law; shortfall(eps) is (value, slope)."""
+    reach = 0.25 * law.spacing * law.nu.shape[-1]
+    return newton_in_bracket(shortfall, eps - reach, eps + reach, 16, eps, tolerance)
+
+
+def start_of(entry, tables, log_delta):
+    """The eps at which the saddle-point approximation of log delta is `log_delta`."""
+    return saddle_epsilon(_terms(entry, tables), log_delta)[0]
+
+
+def solved(law, log_delta, eps, tolerance=None):
+    """The eps near the last one at which the law's estimate is `log_delta`."""
+
+    def shortfall(eps):
+        return log_delta - grid.log_delta(law, eps), grid.steepness(law, eps)
+
+    return _around(law, eps, shortfall, tolerance)
 
 
 def epsilon_of(entry, log_delta):
     tables = entry.tables()
-    start = _approximate(entry, tables, DELTA, (log_delta, log_rest_of(log_delta)))
-
-    def shortfall(law, eps):
-        value = grid.log_delta(law, eps)
-        return log_delta - value, xp.exp(eps + grid.touch(law, eps)[0] - value)
-
-    eps = _refined(entry, tables, xp.maximum(start, 0.0), shortfall)
+    start = start_of(entry, tables, log_delta)
+    eps = _refined(entry, tables, start, lambda law, eps: solved(law, log_delta, eps))
     # below the probability of an infinite loss no eps is enough
     never = sum(
         xp.sum(step.count * xp.log1p(-table.endless)) for step, table in zip(entry.steps, tables)
@@ -72,14 +88,17 @@ def epsilon_of(entry, log_delta):
 def slope_of(entry, alpha):
     log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
     tables = entry.tables()
-    start = _approximate(entry, tables, ALPHA, (log_alpha, log_rest))
+    start = _approximate(entry, tables, log_alpha, log_rest)
     small = log_alpha < log_rest
 
-    def shortfall(law, eps):
-        value, slope = xp.derivative(lambda e: grid.touch(law, e)[0], eps)
-        rest = log_rest_of(value)
-        return xp.where(small, log_alpha - value, rest - log_rest), -slope * xp.where(
-            small, 1.0, xp.exp(value - rest)
-        )
+    def solve(law, eps):
+        def shortfall(eps):
+            value, slope = xp.derivative(lambda e: grid.touch(law, e)[0], eps)
+            rest = log_rest_of(value)
+            return xp.where(small, log_alpha - value, rest - log_rest), -slope * xp.where(
+                small, 1.0, xp.exp(value - rest)
+            )
 
-    return _refined(entry, tables, start, shortfall)
+        return _around(law, eps, shortfall)
+
+    return _refined(entry, tables, start, solve)

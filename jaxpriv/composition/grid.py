@@ -335,16 +335,28 @@ def log_delta(law, eps):
     return xp.where(inner, log1mexp(xp.minimum(xp.where(inner, value, -1.0), -1e-300)), outer)
 
 
-def bracket(law):
-    """Certified (lower, upper) of log delta at the middle."""
-    loss, scale, inner, weight = _weights(law, law.middle)
+def steepness(law, eps):
+    """-d log delta/d eps = e^eps alpha/delta at an eps near the middle, an estimate."""
+    return xp.exp(eps + touch(law, eps)[0] - log_delta(law, eps))
+
+
+def bracket(law, eps):
+    """Certified (lower, upper) of log delta at an eps near the middle, at a distance t: what comes
+    from beyond the window grows by e^|c t| at most, for e^(c eps) of the scale is all of its factor
+    that knows eps.
+    """
+    loss, scale, inner, weight = _weights(law, eps)
+    away, ulp = xp.abs(eps - law.middle), xp.finfo(eps.dtype).eps
+    out = law.out * xp.exp(xp.abs(law.c) * away)
+    blur = law.blur + 8 * ulp * away * (1 + xp.abs(law.c))
+    doubt = law.doubt + 4 * ulp * xp.abs(law.c) * away
     value = xp.maximum(xp.sum(law.nu * weight, 1), 0.0)
     slope = xp.sum(
         xp.abs(law.nu) * xp.where(loss > 0, xp.exp(-law.c * xp.maximum(loss, 0.0)), weight), 1
     )
-    error = law.noise * xp.sum(weight) + law.out + law.blur * slope
-    low = safe_log(xp.maximum(value - error, 0.0)) + scale - law.doubt
-    high = safe_log(value + error) + scale + law.doubt
+    error = law.noise * xp.sum(weight) + out + blur * slope
+    low = safe_log(xp.maximum(value - error, 0.0)) + scale - doubt
+    high = safe_log(value + error) + scale + doubt
     # of one less delta an upper law is the lower bound
     most = xp.logaddexp(high[DOWN], safe_log(law.below))
     rest_high, rest_low = (

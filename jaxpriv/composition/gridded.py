@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import chain, grid
+from jaxpriv.composition import grid, grown
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.tables import Step, tables_of
@@ -23,9 +23,7 @@ from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
-_NARROW, _HOPELESS = 1e-6, 10.0  # widths of log delta
-_WIDE = 1e-4  # from which on laws at uneven losses are tried,
-_HELPLESS = 0.1  # and where these were the first from which on an even lattice is
+_HELPLESS = 0.1  # widths of epsilon, relative, from which on the general search is tried
 
 
 @pytree
@@ -91,17 +89,18 @@ class Gridded(Directed):
 
     def each(self, function, values):
         """function(experiment with scalar parameters, value) for all entries,
-        one after the other, in float64.
+        one after the other, in float64; a value may have further axes behind the batch's.
         """
-        dtype = values.dtype
+        dtype, shape = values.dtype, xp.shape(self.flipped)
         flat = jax.tree.map(
-            lambda leaf: leaf.reshape((values.size,) + leaf.shape[values.ndim :]), self
+            lambda leaf: leaf.reshape((self.flipped.size,) + leaf.shape[len(shape) :]),
+            (self, values),
         )
-        with jax.enable_x64(True) if xp.any_jax(flat, values) else nullcontext():
-            wide = jax.tree.map(_as_float64, (flat, values.ravel()))
+        with jax.enable_x64(True) if xp.any_jax(flat) else nullcontext():
+            wide = jax.tree.map(_as_float64, flat)
             found = xp.each(lambda entry: function(*entry), wide)
             return jax.tree.map(
-                lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
+                lambda leaf: leaf.reshape(shape + leaf.shape[1:]).astype(dtype), found
             )
 
     def full(self):
@@ -143,34 +142,35 @@ class Gridded(Directed):
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high."""
         del low
-        eps = high
+        found = self.brackets_near(high, high[None], reverse)
+        return tuple(xp.squeeze(part, 0) for part in found)
 
-        above, below, leaks = self._outside(eps, reverse)
-        lower, upper, rate = self.directed(reverse).each(_bracket_of, eps)
+    def brackets_near(self, center, ends, reverse):
+        """From the lattices around the center."""
+        values = xp.concatenate([center[..., None], xp.moveaxis(ends, 0, -1)], -1)
+        found = self.directed(reverse).each(_brackets_of, values)
+        lower, upper, rate = (xp.moveaxis(part, -1, 0) for part in found)
+        above, below, leaks = self._outside(ends, reverse)
         flat = below | ~leaks
-        exact = self._flat(eps)
+        exact = self._flat(ends)
         lower, upper = xp.where(flat, exact, xp.maximum(lower, exact)), xp.where(flat, exact, upper)
         lower = xp.where(above, -xp.inf, padded(lower, upper)[0])
         # at the very end of the losses rounding decides whether there is anything left
-        beyond = (eps > self.loss_bound(reverse) * (1 + 1e-13)) | ~leaks
-        upper = xp.where(above & beyond & (eps >= 0), -xp.inf, padded(lower, upper)[1])
+        beyond = (ends > self.loss_bound(reverse) * (1 + 1e-13)) | ~leaks
+        upper = xp.where(above & beyond & (ends >= 0), -xp.inf, padded(lower, upper)[1])
         return lower, upper, xp.where(above | flat, xp.inf, rate)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
-        """By NumPy of rarely heavy steps from their uneven laws;
-        by the general search where that is no good.
-        """
+        """By NumPy from growing lattices; by the general search where these are no good."""
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         own, shape = self.directed(np.full(log_delta.shape, reverse)), log_delta.shape
+        _, _, leaks = own._outside(np.zeros(shape), False)
+        known = leaks & (lowest > -np.inf) & (log_delta < 0)
         low, high = np.zeros(shape), np.full(shape, np.inf)
-        for at in np.ndindex(shape):
-            entry = xp.row(own, at)
-            steps, rare = chain.chain_of(entry.steps, entry.flipped)
-            if rare and -np.inf < lowest[at] and log_delta[at] < 0:
-                low[at], high[at] = chain.epsilon_bracket(steps, lowest[at], log_delta[at])
-        enough = _HELPLESS * high if self.width is None else self.width
-        wide = (high - low > enough) | (high == np.inf)
+        for at in filter(known.__getitem__, np.ndindex(shape)):
+            low[at], high[at] = grown.epsilon_bracket(xp.row(own, at), lowest[at], log_delta[at])
+        wide = ~(high - low <= _HELPLESS * high) & (low < np.inf)
         if wide.any():
             rest = jax.tree.map(lambda leaf: leaf[wide], self)
             found = Directed.epsilon_bracket(rest, lowest[wide], log_delta[wide], reverse)
@@ -280,44 +280,9 @@ def _evaluated_jvp(function, primals, tangents):
     return found, change
 
 
-def _bracket_of(entry, eps):
-    """(lower, upper) of log delta, -d log delta/d eps.
-
-    NumPy's lattice grows with the question: until the bracket is narrow, or what widens it is not
-    the lattice. Of more than the usual points the rounding of the transforms soon is as wide.
-    """
-    steps, rare = None, False
-    if not xp.any_jax(entry, eps):
-        steps, rare = chain.chain_of(entry.steps, entry.flipped)
-    lower, upper = -xp.inf, 0.0
-    if rare:
-        lower, upper, rate = chain.bracket(steps, float(eps))
-        if upper - lower <= (_HELPLESS if entry.width is None else entry.width * rate):
-            return lower, upper, rate
-    tables = entry.tables()
-    sizes = [grid.SIZE] if xp.any_jax(entry, eps) else [*grid.SIZES]
-    if entry.width is not None:
-        sizes += grid.LARGER
-    while sizes:
-        size = sizes.pop(0)
-        try:
-            law = entry.law(eps, tables, size)
-        except MemoryError:
-            if size <= grid.SIZE:
-                raise
-            break
-        low, high = grid.bracket(law)
-        lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
-        rate = xp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
-        enough = _NARROW if entry.width is None else entry.width * rate
-        if sizes and upper - lower <= enough:
-            break
-        if sizes and high - low > _HOPELESS:
-            sizes = sizes[-1:]
-    if steps is not None and not rare and upper - lower > _WIDE:
-        low, high, _ = chain.bracket(steps, float(eps))
-        lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
-    return lower, upper, rate
+def _brackets_of(entry, eps):
+    """At eps[1:], all near eps[0]."""
+    return grown.brackets(entry, eps[0], eps[1:])
 
 
 def _contact_of(entry, eps):

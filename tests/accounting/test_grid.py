@@ -290,8 +290,9 @@ def test_what_cannot_be_computed_bounds_nothing():
     with jax.enable_x64(True):
         entry = gridded(worst_case.laplace(0.3), 5.0).experiment.aligned((), jnp.float64)
         law = jax.jit(lambda e: e.law(jnp.asarray(0.5), e.tables()))(entry)
-        assert -10 < grid.bracket(law)[0] < grid.bracket(law)[1] < np.log(0.5)
-        assert grid.bracket(law._replace(nu=law.nu * jnp.nan)) == (-np.inf, 0.0)
+        lower, upper = grid.bracket(law, law.middle)
+        assert -10 < lower < upper < np.log(0.5)
+        assert grid.bracket(law._replace(nu=law.nu * jnp.nan), law.middle) == (-np.inf, 0.0)
 
 
 def test_no_steps():

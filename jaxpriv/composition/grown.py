@@ -1,0 +1,139 @@
+"""Brackets of a composed law from lattices that grow with the question, for scalar parameters: by
+NumPy until the brackets are narrow, or more points would tell nothing; in a program of one size.
+
+One lattice, laid around one eps, serves all eps near it.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv.composition import chain, grid
+from jaxpriv.composition.centred import solved, start_of
+from jaxpriv.tradeoff.stepping import stepped_out
+
+_NARROW = 1e-6  # width of log delta
+_WIDE = 1e-4  # from which on laws at uneven losses are tried,
+_HELPLESS = 0.1  # and where these were the first from which on an even lattice is
+_ROUNDING = 1e-12  # of logarithms of probabilities
+_NEAR = 1e-10  # of eps, around which the ends are stepped out
+_USELESS = 1e7  # so many times too wide is what does not fit: only the largest lattice may help
+_SLOW = 0.5  # order from which on points help: the lattice's own errors shrink with the second
+
+
+def brackets(entry, center, ends):
+    """(lower, upper) of log delta at eps `ends` (k,) near `center`, -d log delta/d eps there."""
+    if xp.any_jax(entry, center, ends):
+        return _on(entry.law(center, entry.tables()), ends)
+    steps, rare = chain.chain_of(entry.steps, entry.flipped)
+    known = [np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)]
+
+    def too_wide(enough):
+        lower, upper, rate = known
+        return np.max((upper - lower) / (enough if entry.width is None else entry.width * rate))
+
+    def add(lower, upper, rate):
+        known[:] = np.fmax(known[0], lower), np.fmin(known[1], upper), rate
+
+    def look(law):
+        add(*_on(law, ends))
+        return too_wide(_NARROW)
+
+    if rare:
+        add(*_by_chain(steps, ends))
+        if too_wide(_HELPLESS) <= 1:
+            return tuple(known)
+    tables = entry.tables()
+    _grow(entry, lambda size: look(entry.law(center, tables, size)))
+    if steps is not None and not rare and np.max(known[1] - known[0]) > _WIDE:
+        rate = known[2]
+        add(*_by_chain(steps, ends)[:2], rate)
+    return tuple(known)
+
+
+def epsilon_bracket(entry, lowest, log_delta):
+    """(low, high) of eps for log delta between `lowest` and `log_delta`, by NumPy: on each lattice
+    the estimate, and its ends stepped out. (0, inf) is what is not known.
+    """
+    steps, rare = chain.chain_of(entry.steps, entry.flipped)
+    eps, low, high, enough = None, 0.0, np.inf, entry.width
+
+    def add(found):
+        nonlocal low, high
+        low, high = np.fmax(low, found[0]), np.fmin(high, found[1])
+
+    if rare:
+        add(chain.epsilon_bracket(steps, lowest, log_delta))
+        if high - low <= (_HELPLESS * high if enough is None else enough):
+            return low, high
+    tables = entry.tables()
+    eps = start_of(entry, tables, log_delta)
+
+    def look(size):
+        nonlocal eps, enough
+        law = entry.law(eps, tables, size)
+        if law.log_endless > log_delta + _ROUNDING:
+            add((np.inf, np.inf))
+            return 0.0
+        eps = np.maximum(solved(law, log_delta, eps, _NEAR), 0.0)
+        add(stepped_out(eps, partial(_below_largest, entry, law), lowest, log_delta))
+        if entry.width is None:
+            enough = _NARROW / grid.steepness(law, eps)
+        return (high - low) / enough
+
+    _grow(entry, look)
+    if steps is not None and not rare and high - low > enough * _WIDE / _NARROW:
+        add(chain.epsilon_bracket(steps, lowest, log_delta))
+    return low, high
+
+
+def _below_largest(entry, law, ends):
+    """`_on`; from the largest loss on nothing is left, rounding apart."""
+    bound = entry.loss_bound(False)
+    lower, upper, rate = _on(law, ends)
+    lower = np.where(ends >= bound, -np.inf, lower)
+    return lower, np.where(ends > bound * (1 + 1e-13), -np.inf, upper), rate
+
+
+def _grow(entry, look):
+    """look(points) -> how many times too wide what is known now is; of ever larger lattices."""
+    sizes = [*grid.SIZES, *(() if entry.width is None else grid.LARGER)]
+    before = None
+    while sizes:
+        size = sizes.pop(0)
+        try:
+            wide = look(size)
+        except MemoryError:
+            if size <= grid.SIZE:
+                raise
+            return
+        if wide <= 1:
+            return
+        sizes = _promising(sizes, size, wide, before)
+        before = size, wide
+
+
+def _promising(sizes, size, wide, before):
+    """Those from the one on that is enough if what is too wide shrinks like the last two did, else
+    the largest.
+    """
+    if not wide < _USELESS:
+        return sizes[-1:]
+    if before is None:
+        return sizes
+    order = math.log(before[1] / wide) / math.log(size / before[0])
+    needed = size * wide ** (1 / order) if order > _SLOW else math.inf
+    return [more for more in sizes if more >= needed] or sizes[-1:]
+
+
+def _on(law, ends):
+    """Of one law at every end."""
+    found = [(*grid.bracket(law, eps), grid.steepness(law, eps)) for eps in ends]
+    return tuple(xp.stack(column) for column in zip(*found))
+
+
+def _by_chain(steps, ends):
+    return tuple(np.stack(column) for column in zip(*(chain.bracket(steps, float(eps))
+                                                       for eps in ends)))
