@@ -84,7 +84,8 @@ def epsilon_bracket(entry, lowest, log_delta):
         return (high - low) / enough
 
     _grow(entry, look)
-    if steps is not None and not rare and high - low > enough * _WIDE / _NARROW:
+    endless = low == np.inf
+    if not (endless or rare or steps is None) and high - low > enough * _WIDE / _NARROW:
         add(chain.epsilon_bracket(steps, lowest, log_delta))
     return low, high
 
