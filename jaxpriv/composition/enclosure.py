@@ -27,6 +27,7 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
     tilted,
 )
+from jaxpriv.composition.sampled import TiltedSampled
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
@@ -36,6 +37,7 @@ from jaxpriv.tradeoff.stepping import stepped_out
 _PLACED = 12  # lines at most, until one was placed near enough to the root
 # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
 _SINGLE = 1e-9
+_MANY_NODES = 1024
 _SOON = 1024  # frequencies to which one path is enough
 
 
@@ -107,8 +109,11 @@ def _bracket(terms, eps, kind, patience):
     line, tilts, _ = along(terms, eps, kind)
     margins = _margins(terms, kind, line, tilts)
     paths, nothing = plain_paths(tilts, line), lambda *_: ()
+    # of more nodes fewer frequencies: a lattice may be narrower by then
+    nodes = max((len(tilt.x) for tilt in tilts if isinstance(tilt, TiltedSampled)), default=1)
+    limit = 4 * LIMIT // max(1, nodes // _MANY_NODES)
     _, sums, done = follow(
-        terms, eps, kind, line, tilts, paths, nothing, (), margins.stop, 4 * LIMIT, patience
+        terms, eps, kind, line, tilts, paths, nothing, (), margins.stop, limit, patience
     )
     return _enclosed(margins, sums, margins.log_decay(sums.reach), eps), done
 
