@@ -141,7 +141,7 @@ def subsampled_gaussian(
         norms, for another one has its place; the pairs are bounds (attained by a single step of
         fixed size, replace-one), composed step by step on a lattice if replace-one.
     Raises: ValueError for values outside their range, and for shuffled batches,
-        of which no such bound is known.
+        which are `shuffled_gaussian`.
     Source: Abadi et al. 2016; Zhu, Dong and Wang 2022;
         for samples of fixed size, `Curve.subsample`.
 
@@ -152,8 +152,8 @@ def subsampled_gaussian(
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
     if sampling not in ("poisson", "fixed_size"):
         why = (
-            "; batches of a shuffled data set have no known bound, and Poisson's does not hold "
-            "for them (Chua et al. 2024)"
+            "; batches of a shuffled data set are shuffled_gaussian, and Poisson's bound does not "
+            "hold for them (Chua et al. 2024)"
         )
         raise ValueError(
             f"sampling = {sampling!r}; accepted: 'poisson', "

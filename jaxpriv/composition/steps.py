@@ -82,7 +82,7 @@ def repeated(experiment, n):
     if isinstance(experiment, Reversed):
         return repeated(experiment.base, n).reversed()
     if isinstance(experiment, Attacked):
-        if is_traced(n) or np.ndim(n) or not 0 <= n < 1e9 or n % 1:
+        if is_traced(n) or np.ndim(n) or not 0 <= n <= 1e9 or n % 1:
             raise ValueError(f"n = {n} is outside its range 0, 1, ... for shuffled batches")
         if not n:
             return repeated(experiment.upper, n)

@@ -110,14 +110,16 @@ def seen_below(attack, log_delta, reverse, near):
     profile, to so much of 1 + eps, and seen to hold; 0 where it is not.
     """
     most = NormalShift(attack.tail_mu()).solve_epsilon(log_delta, False)
-    some = xp.isfinite(most) & (log_delta < 0)
+    zero = xp.zeros_like(log_delta)
+    some = attack.bracket(zero, zero, reverse)[0] >= log_delta
+    some = some & xp.isfinite(most) & (log_delta < 0)
     high = xp.where(some, most, 0.0)
 
     def excess(eps):
         lower, _, rate = attack.bracket(eps, eps, reverse)
         return xp.where(lower > -xp.inf, log_delta - lower, 1e290), rate
 
-    eps = newton_in_bracket(excess, xp.zeros_like(high), high, 40, tolerance=near)
+    eps = newton_in_bracket(excess, zero, high, 40, tolerance=near)
 
     def lower_it(_, state):
         less, found = state

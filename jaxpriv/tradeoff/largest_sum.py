@@ -35,7 +35,7 @@ from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _LARGEST = 16.0  # of mu: shorter gradients are an attack, too, and rounding is that of mu squared
-_NEAR = 1e-10  # of its epsilon
+_NEAR = 1e-9  # of its epsilon
 _FARTHEST = 1e9  # thresholds
 _BINS = 6000
 _DEEP = -90.0  # log of the probabilities that have a bin of their own
@@ -155,7 +155,7 @@ class LargestSum(Pair):
             return value, shares[0] - shares[1] + slopes[0] - slopes[1]
 
         low, high = (xp.clip(end, -_FARTHEST, _FARTHEST) for end in (least, most))
-        return newton_in_bracket(excess, low, high, 60)
+        return newton_in_bracket(excess, low, high, 60, tolerance=1e-10)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         del lowest
