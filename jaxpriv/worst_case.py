@@ -308,12 +308,12 @@ def random_allocation(noise_multiplier, steps, selected=1, epochs=1):
 
 def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"):
     """DP-SGD whose loader shuffles the data set before every epoch and deals it into `steps`
-    batches, one after the other: between a theorem and an attack, for nothing better is known.
+    batches: bracketed between a theorem and two attacks, which do not meet.
 
     All records are permuted uniformly at random, independently of their values and anew in each
-    epoch, and the permuted list is cut into `steps` batches of fixed sizes that are no secret and
-    need not be equal. Every record takes part in exactly one step of each epoch. Gradients may be
-    chosen by what all steps before released, noise is added to their clipped sum in every step.
+    epoch, and the list is cut into `steps` batches of fixed sizes that are no secret and need not
+    be equal: each record takes part in exactly one step of an epoch. Gradients may be chosen by
+    what all steps before released; noise is added to their clipped sum in every step.
 
     Args:
         noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
@@ -326,8 +326,8 @@ def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"
 
     Returns: zero-out: the forward `Curve` (zero one record); `reversed()` puts it back,
         `symmetric()` covers both. Replace-one: the curve of both orders, its own reverse.
-        Estimates are those of the theorem, the safe side, differentiable in the noise multiplier;
-        the number of steps moves only the lower ends of bounds.
+        Estimates are the theorem's, the safe side, differentiable in the noise multiplier; steps
+        move only the lower ends of bounds.
     Guarantee: brackets of what this mechanism tells at most, over all data sets, records and ways
         to choose gradients. Upper ends hold for every shuffling loader, also one that drops the
         last batch, or permutes once: the curve of gaussian(sqrt(epochs)/noise multiplier), twice
@@ -335,15 +335,13 @@ def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"
         record in each epoch, between steps that are the same with and without it; those compose
         adaptively, and not to know the permutations, which do not depend on the data, only loses.
         Lower ends are what two attacks reach when all other records pull the other way
-        (`jaxpriv.tradeoff.largest_sum`): by the largest sum of each epoch, composed over the epochs
-        on a lattice (inside `jit` that of one epoch alone), and by the sum of all sums,
-        gaussian(sqrt(epochs/steps)/noise multiplier). They need no step to look at others' results.
-        sqrt(epochs)/noise multiplier is the smallest mu of mu-GDP, attained as alpha -> 0.
-        One step per epoch is that Gaussian mechanism.
+        (`jaxpriv.tradeoff.largest_sum`): by the largest sum of each epoch, composed on a lattice
+        (inside `jit` that of one epoch alone), and by the sum of all sums, a Gaussian mechanism of
+        the theorem's mu over sqrt(steps). The theorem's mu is the smallest of mu-GDP, attained as
+        alpha -> 0. One step per epoch is its Gaussian mechanism. Derived in docs/certified.md.
     Raises: ValueError for values outside their range, and for other adjacencies.
-    Source: Chua et al. 2024 (arXiv:2403.17673), the attack, for one epoch; Chua et al. 2024
-        (arXiv:2411.04205), for several. Poisson certificates do not hold: with noise 1, 1000 steps
-        and delta = 1e-5 theirs is epsilon = 0.134, and the attack shows at least 2.88.
+    Source: Chua et al. 2024 (arXiv:2403.17673, one epoch; arXiv:2411.04205, several): the attack.
+        Poisson's certificate, epsilon = 0.149 for the numbers below, does not hold.
 
         >>> import jaxpriv
         >>> curve = jaxpriv.worst_case.shuffled_gaussian(1.0, steps=1000)

@@ -194,7 +194,9 @@ def _bins(mu, steps, absent):
         up, down = law.log_tails(ends)
         tails.append((np.concatenate([sure, up, none]), np.concatenate([none, down, sure])))
     null, alternative = tails
-    return _masses(*alternative) - _masses(*null), Point(*null, *alternative[::-1])
+    loss = _masses(*alternative) - _masses(*null)
+    # in order, which rounding may not leave them in
+    return np.maximum.accumulate(loss), Point(*null, *alternative[::-1])
 
 
 def _masses(up, down):
