@@ -4,7 +4,6 @@ knows everything but whether the record took part.
 
 import numpy as np
 
-from jaxpriv import _array as xp
 from jaxpriv._checks import (
     NONNEGATIVE,
     POSITIVE,
@@ -16,7 +15,7 @@ from jaxpriv._checks import (
     check_whole,
     is_traced,
 )
-from jaxpriv._derived import combined_signal, derived, number, reciprocal
+from jaxpriv._derived import combined_signal, derived, grown, number, reciprocal
 from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights
@@ -362,13 +361,10 @@ def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"
     zero_out = adjacency == "zero_out"
     mu = derived(reciprocal, noise_multiplier)
     signal = mu if zero_out else derived(_both_norms, noise_multiplier)
-    attacks = LargestSum(mu, steps, int(zero_out)), NormalShift(derived(_shared, signal, steps))
+    total = NormalShift(derived(grown, signal, derived(reciprocal, steps)))
+    attacks = LargestSum(mu, steps, int(zero_out)), total
     curve = Curve(Attacked(NormalShift(signal), attacks)).compose(epochs)
     return curve if zero_out else curve.symmetric()
-
-
-def _shared(signal, steps):
-    return signal / xp.sqrt(steps)
 
 
 def gaussian_releases(sensitivities, noise_stds):

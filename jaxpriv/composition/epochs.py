@@ -40,9 +40,10 @@ class Epochs(Experiment):
 
     def _each(self, function, values, reverse):
         """function(one entry on a lattice, its value), for all entries."""
-        entries = self.gridded().aligned(values.shape, np.float64)
-        entries = entries.directed(reverse)
-        found = [function(xp.row(entries, at), values[at]) for at in np.ndindex(values.shape)]
+        wide, found = self.aligned(values.shape, np.float64), []
+        for at in np.ndindex(values.shape):
+            entry = xp.row(wide, at).gridded().aligned((), np.float64)
+            found.append(function(entry.directed(reverse), values[at]))
         return np.reshape(np.array(found).T, (-1, *values.shape))
 
     def _in_program(self):

@@ -265,7 +265,7 @@ def check_beta(epochs):
             assert low < high < 0.9 * reached
 
 
-@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize("epochs", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_beta(epochs):
     check_beta(epochs)
 
@@ -335,6 +335,7 @@ def test_both_executors():
     assert low <= exact[0] <= exact[1] <= high
 
 
+@pytest.mark.slow
 def test_batches():
     noise, steps = np.array([0.7, 2.0]), np.array([[1.0], [100.0]])
     for epochs in (1, 2):
