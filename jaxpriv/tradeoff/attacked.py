@@ -42,6 +42,11 @@ class Attacked(Experiment):
     def reversed(self):
         return self._of_all("reversed")
 
+    def whole(self, up):
+        found = self._of_all("whole", up)
+        pairs = zip((found.upper, *found.attacks), (self.upper, *self.attacks))
+        return self if all(new is old for new, old in pairs) else found
+
     def as_narrow_as(self, width):
         return self._of_all("as_narrow_as", width)
 

@@ -364,6 +364,19 @@ def test_composition():
     check_composition()
 
 
+@pytest.mark.slow
+def test_fractional_steps_of_another_mechanism():
+    """Between two whole numbers, the lower end of the smaller, the upper one of the larger."""
+
+    def both(steps):
+        poisson = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.2, steps)
+        return jaxpriv.compose(shuffled(1.0, 50), poisson).delta_bounds(1.0)
+
+    fewer, between, more = map(both, (2.0, 2.5, 3.0))
+    np.testing.assert_allclose(between, (fewer[0], more[1]), rtol=1e-12)
+    assert fewer[1] < more[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "said"),
     [((0.0, 10), {}, r"noise_multiplier = 0.0 is outside its range \(0, inf\)"),
