@@ -21,9 +21,11 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.stats._mills import normal
@@ -173,8 +175,9 @@ def binned(pair):
     """`ManyOutcomes` of a `LargestSum`, which has one of many bins: that only loses (data
     processing). Of concrete numbers.
     """
-    leaves = [np.asarray(leaf, np.float64) for leaf in (pair.mu, pair.steps)]
-    mu, steps = np.broadcast_arrays(*leaves)
+    given = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), pair)
+    exact = resolved(given, np.float64)
+    mu, steps = np.broadcast_arrays(exact.mu, exact.steps)
     pairs = [_bins(*entry, pair.absent) for entry in zip(mu.ravel(), steps.ravel())]
     rows = np.arange(float(mu.size)).reshape(mu.shape)
     return ManyOutcomes(rows, mu * (2 - pair.absent), Table.of(pairs))

@@ -355,6 +355,11 @@ def check_composition():
     both = jaxpriv.compose(shuffled(1.0, 50, 2), gaussian(0.5)).delta_bounds(2.0)
     assert both[1] == pytest.approx(gaussian(1.5).delta(2.0), rel=1e-9)
     assert shuffled(1.0, 50, 2).delta_bounds(2.0)[0] < both[0] < both[1]
+    # parameters are exactly those that were given, also in float32
+    noise = np.float32(0.7)
+    given, exact = (jaxpriv.compose(shuffled(one, 50, 2), gaussian(0.5)).delta_bounds(2.0)
+                    for one in (jnp.asarray(noise), float(noise)))
+    np.testing.assert_allclose(given, exact, rtol=1e-12)
     alone = attack(1.0, 50).delta_bounds(1.0)[0]
     assert shuffled(1.0, 50).group(2).delta_bounds(1.0)[0] == pytest.approx(alone, rel=1e-9)
     assert shuffled(1.0, 50).group(2).epsilon(1e-5) == gaussian(2.0).epsilon(1e-5)
