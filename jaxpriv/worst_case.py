@@ -15,15 +15,17 @@ from jaxpriv._checks import (
     check_whole,
     is_traced,
 )
-from jaxpriv._derived import combined_signal, derived, number, reciprocal
+from jaxpriv._derived import combined_signal, derived, grown, number, reciprocal
 from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights
 from jaxpriv.tradeoff.allocation import Allocation
+from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.largest_sum import LargestSum
 from jaxpriv.tradeoff.shifts import Components, Owned
 
 STEPS = Domain(1.0, 1e9, "[1, 1e9]", 1.0)
@@ -138,7 +140,7 @@ def subsampled_gaussian(
         norms, for another one has its place; the pairs are bounds (attained by a single step of
         fixed size, replace-one), composed step by step on a lattice if replace-one.
     Raises: ValueError for values outside their range, and for shuffled batches,
-        of which no such bound is known.
+        which are `shuffled_gaussian`.
     Source: Abadi et al. 2016; Zhu, Dong and Wang 2022;
         for samples of fixed size, `Curve.subsample`.
 
@@ -149,8 +151,8 @@ def subsampled_gaussian(
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
     if sampling not in ("poisson", "fixed_size"):
         why = (
-            "; batches of a shuffled data set have no known bound, and Poisson's does not hold "
-            "for them (Chua et al. 2024)"
+            "; batches of a shuffled data set are shuffled_gaussian, and Poisson's bound does not "
+            "hold for them (Chua et al. 2024)"
         )
         raise ValueError(
             f"sampling = {sampling!r}; accepted: 'poisson', "
@@ -301,6 +303,68 @@ def random_allocation(noise_multiplier, steps, selected=1, epochs=1):
     blocks = [Curve(Allocation(mu, float(size + up))).compose(count * epochs)
               for up, count in ((0, selected - more), (1, more)) if count]
     return Curve(together([block.experiment for block in blocks]))
+
+
+def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"):
+    """DP-SGD whose loader shuffles the data set before every epoch and deals it into `steps`
+    batches: bracketed between a theorem and two attacks, which do not meet.
+
+    All records are permuted uniformly at random, independently of their values and anew in each
+    epoch, and the list is cut into `steps` batches of fixed sizes that are no secret and need not
+    be equal: each record takes part in exactly one step of an epoch. Gradients may be chosen by
+    what all steps before released; noise is added to their clipped sum in every step.
+
+    Args:
+        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
+            clipping norm.
+        steps: `Float[Array, "..."]` in [1, 1e9], whole: batches of an epoch.
+        epochs: whole, 1 ... 1e9 (a concrete number).
+        adjacency: "zero_out": one record's gradients are zero or there, at the same place of the
+            list; or "replace_one": another record has its place. "add_remove" is refused: all
+            batches behind the record would move.
+
+    Returns: zero-out: the forward `Curve` (zero one record); `reversed()` puts it back,
+        `symmetric()` covers both. Replace-one: the curve of both orders, its own reverse.
+        Estimates are the theorem's, the safe side, differentiable in the noise multiplier; steps
+        move only the lower ends of bounds.
+    Guarantee: brackets of what this mechanism tells at most, over all data sets, records and ways
+        to choose gradients. Upper ends hold for every shuffling loader, also one that drops the
+        last batch, or permutes once: the curve of gaussian(sqrt(epochs)/noise multiplier), twice
+        that mu for replace-one. For whoever knows the permutations sees one Gaussian release of the
+        record in each epoch, between steps that are the same with and without it; those compose
+        adaptively, and not to know the permutations, which do not depend on the data, only loses.
+        Lower ends are what two attacks reach when all other records pull the other way
+        (`jaxpriv.tradeoff.largest_sum`): by the largest sum of each epoch, composed on a lattice
+        (inside `jit` that of one epoch alone), and by the sum of all sums, a Gaussian mechanism of
+        the theorem's mu over sqrt(steps). The theorem's mu is the smallest of mu-GDP, attained as
+        alpha -> 0. One step per epoch is its Gaussian mechanism. Derived in docs/certified.md.
+    Raises: ValueError for values outside their range, and for other adjacencies.
+    Source: Chua et al. 2024 (arXiv:2403.17673, one epoch; arXiv:2411.04205, several): the attack.
+        Poisson's certificate, epsilon = 0.149 for the numbers below, does not hold.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.worst_case.shuffled_gaussian(1.0, steps=1000)
+        >>> print("{:.4f} {:.4f}".format(*curve.epsilon_bounds(1e-5)))
+        2.8821 4.3772
+    """
+    if adjacency not in ("zero_out", "replace_one"):
+        why = ", whose batches behind the record differ and are not covered"
+        raise ValueError(
+            f"adjacency = {adjacency!r}{why if adjacency == 'add_remove' else ''}; "
+            "accepted: 'zero_out', 'replace_one'"
+        )
+    noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
+    steps = as_parameter("steps", steps, STEPS)
+    check_whole("epochs", epochs)
+    if not is_traced(steps) and np.any(np.asarray(steps) % 1 > 0):
+        raise ValueError(f"steps = {steps} is not whole; a batch is dealt or it is not")
+    zero_out = adjacency == "zero_out"
+    mu = derived(reciprocal, noise_multiplier)
+    signal = mu if zero_out else derived(_both_norms, noise_multiplier)
+    total = NormalShift(derived(grown, signal, derived(reciprocal, steps)))
+    attacks = LargestSum(mu, steps, int(zero_out)), total
+    curve = Curve(Attacked(NormalShift(signal), attacks)).compose(epochs)
+    return curve if zero_out else curve.symmetric()
 
 
 def gaussian_releases(sensitivities, noise_stds):

@@ -10,6 +10,7 @@ from jaxpriv._checks import is_traced
 from jaxpriv._derived import Derived, derived, grown, root_sum_of_squares
 from jaxpriv.composition.between import Between, is_between, sides
 from jaxpriv.composition.composed import Composed
+from jaxpriv.composition.epochs import Epochs, on_lattice
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
@@ -20,10 +21,12 @@ from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.largest_sum import LargestSum
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -36,6 +39,9 @@ def together(experiments, axis=None):
         raise ValueError(
             "compose() got steps for one record added or removed and steps for one replaced"
         )
+    attacked = [e for e in experiments if isinstance(e, Attacked)]
+    if attacked:
+        return _attacked(experiments, len(attacked[0].attacks), axis)
     symmetric = [isinstance(e, Symmetric) for e in experiments]
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
@@ -57,6 +63,16 @@ def together(experiments, axis=None):
     return _seen([piece for experiment in added for piece in _pieces(*experiment)])
 
 
+def _attacked(experiments, count, axis):
+    """Whoever attacks one mechanism sees of the others all that there is to be seen."""
+    sides = [
+        (e.upper, *map(on_lattice, e.attacks)) if isinstance(e, Attacked) else (e,) * (1 + count)
+        for e in experiments
+    ]
+    upper, *attacks = (together(side, axis) for side in zip(*sides))
+    return Attacked(upper, tuple(attacks))
+
+
 def repeated(experiment, n):
     """The experiment of n equal steps; of one, what it is, for a single step's curve is in closed
     form.
@@ -65,11 +81,19 @@ def repeated(experiment, n):
         return Symmetric(tuple(repeated(member, n) for member in experiment.members))
     if isinstance(experiment, Reversed):
         return repeated(experiment.base, n).reversed()
+    if isinstance(experiment, Attacked):
+        if is_traced(n) or np.ndim(n) or not 0 <= n <= 1e9 or n % 1:
+            raise ValueError(f"n = {n} is outside its range 0, 1, ... for shuffled batches")
+        if not n:
+            return repeated(experiment.upper, n)
+        return experiment.mapped(lambda one: repeated(one, n))
     known = experiment.compose(n)
     if known is not None:
         return known
     if not isinstance(n, jax.Array) and np.all(np.asarray(n) == 1):
         return experiment
+    if isinstance(experiment, LargestSum):
+        return Epochs(experiment, False, int(n))
     if is_between(experiment):
         return Between(*(repeated(side, n) for side in sides(experiment)))
     return _seen(_pieces(experiment, None)).compose(n)

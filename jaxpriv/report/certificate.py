@@ -98,6 +98,10 @@ class Mechanism:
         """None: the releases are not ordered."""
         return None
 
+    def if_shuffled(self, certified, delta):
+        """None: nothing is sampled."""
+        del certified, delta
+
 
 def certify(mechanism, delta=1e-5):
     """The certificate of a mechanism as a dictionary of plain numbers and sentences
@@ -109,7 +113,8 @@ def certify(mechanism, delta=1e-5):
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries":
         [{"adversary", "assumption", "epsilon_lower", "epsilon", "mu_at_slack", "advantage",
-        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence]}; epsilon, mu_at_slack, advantage and
+        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence], "if_shuffled": what `if_shuffled` of
+        `jaxpriv.report.shuffled` says of DP-SGD, else None}; epsilon, mu_at_slack, advantage and
         tpr_at_fpr are upper bounds. mu_at_slack is `gdp_mu(slack=delta)`: G_mu - delta lies below
         the trade-off curve at every alpha. It is no mu of mu-GDP, whose squares add up.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
@@ -130,6 +135,7 @@ def certify(mechanism, delta=1e-5):
         "sampling": mechanism.sampling,
         "adversaries": rows,
         "notes": notes_of(rows, delta),
+        "if_shuffled": mechanism.if_shuffled(rows[0]["epsilon"], delta),
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import POSITIVE, SCALE, check_number
 from jaxpriv._rounding import rounded_up
+from jaxpriv.report.shuffled import if_shuffled
 from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy, make_plan, steps_of
 
 _STAGES = 8
@@ -82,6 +83,11 @@ class DpSgd(PoissonSampled):
             f"DP-SGD: {steps}, noise multiplier {rounded_up(self.noise_multiplier, 8)}, "
             f"{size}, dimension {self.dim:g}."
         )
+
+    def if_shuffled(self, certified, delta):
+        """What the certificate is worth if the loader shuffles."""
+        rate = self.sampling_rate
+        return if_shuffled((self.noise_multiplier,), rate, self.steps, certified, delta)
 
     def worst_case(self, steps):
         return worst_case.subsampled_gaussian(

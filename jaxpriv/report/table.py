@@ -26,6 +26,8 @@ def render(certificate):
         f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}.",
     ]
     lines += [f"{row['adversary']}: {row['assumption']}" for row in certificate["adversaries"]]
+    if certificate.get("if_shuffled"):
+        lines.append(certificate["if_shuffled"]["sentence"])
     lines += [f"Note: {note}" for note in certificate.get("notes", ())]
     lines.append(f"{READING} Only the worst case is a differential privacy guarantee.")
     return Sheet("Privacy certificate", headings, rows, lines)

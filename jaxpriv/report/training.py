@@ -21,6 +21,7 @@ from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.random import EDGE
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES, gains_nothing, notes_of, vacuous
 from jaxpriv.report.plots import draw_training
+from jaxpriv.report.shuffled import if_shuffled
 from jaxpriv.report.table import READING, render
 from jaxpriv.report.terminal import Line
 from jaxpriv.training.plan import ASSUMPTIONS, holds
@@ -138,6 +139,10 @@ def training_certificate(trained, audit, settings):
         "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
         "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
         "notes": _notes(rows, plan, trained.privacy),
+        "if_shuffled": if_shuffled(
+            plan.noise_multipliers, plan.sampling_rate, trained.spent, epsilon, plan.delta,
+            lambda epsilon: plan.noise_delta(epsilon, trained.spent),
+        ),
         "held_out": trained.history[-1] if trained.history else {},
         "assumptions": [*([] if trained.private else [NOT_PRIVATE]), *FURTHER,
                         of_noise(added, epsilon)], "settings": settings,
@@ -251,6 +256,8 @@ def page(certificate, picture):
         )
     )
     notes = "".join(f"<p>Note: {html.escape(text)}</p>" for text in certificate.get("notes", ()))
+    shuffled = certificate.get("if_shuffled")
+    notes += f"<p>{html.escape(shuffled['sentence'])}</p>" if shuffled else ""
     assumed = "".join(
         f"<li><b>{row['adversary']}</b>: {html.escape(row['assumption'])}</li>" for row in rows
     )

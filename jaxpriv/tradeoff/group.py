@@ -21,6 +21,7 @@ from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.experiment import Experiment, Point, padded
 from jaxpriv.tradeoff.hull import Symmetric, symmetrised
 from jaxpriv.tradeoff.pair import safe_log
@@ -30,7 +31,9 @@ _NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is l
 
 
 def grouped(experiment, size):
-    """The experiment of a group of so many records."""
+    """The experiment of a group of so many records; who attacks may ask for one of them only."""
+    if isinstance(experiment, Attacked):
+        return Attacked(grouped(experiment.upper, size), experiment.attacks)
     if isinstance(experiment, Symmetric) and len(experiment.members) == 1:
         inner = experiment.members[0].grouped(size)
         known = None if inner is None else Symmetric((inner,))

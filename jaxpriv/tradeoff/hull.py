@@ -6,6 +6,7 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.envelope import Envelope, finite_slope
 
 
@@ -267,6 +268,8 @@ class Symmetric(Hull):
 
 def symmetrised(experiment):
     """What holds whichever hypothesis the adversary calls the null."""
+    if isinstance(experiment, Attacked):
+        return experiment.mapped(symmetrised)
     return experiment if isinstance(experiment, Hull) else Symmetric((experiment,))
 
 

@@ -143,7 +143,7 @@ def test_one_step_of_fixed_size_is_symmetric():
     ("call", "match"),
     [
         (lambda: worst_case.subsampled_gaussian(1.0, 0.1, 5, sampling="shuffle"),
-         "shuffled data set have no known bound"),
+         "shuffled data set are shuffled_gaussian"),
         (lambda: worst_case.subsampled_gaussian(1.0, 0.1, 5, sampling="fixed"),
          "accepted: 'poisson', 'fixed_size'"),
         (lambda: worst_case.subsampled_gaussian(1.0, 0.1, 5, adjacency="add"),
