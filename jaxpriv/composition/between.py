@@ -117,7 +117,9 @@ def _pairs_of(allocation):
         raise ValueError(
             "compositions of random allocations are computed of concrete numbers, not inside jit"
         )
-    given = jax.tree.map(np.asarray, resolved(allocation, np.float64))
+    # as float64 first: of float32 numbers 1/noise would be another mechanism's
+    wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), allocation)
+    given = resolved(wide, np.float64)
     mu, steps = (
         np.broadcast_to(np.asarray(leaf, np.float64), allocation.batch_shape())
         for leaf in (given.mu, given.steps)

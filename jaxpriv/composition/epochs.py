@@ -101,8 +101,7 @@ class Epochs(Experiment):
 
 def _bracket_of(entry, eps):
     law = entry.law(eps, entry.tables(), _SIZE)
-    rate = np.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
-    return [*grid.bracket(law), rate]
+    return [*grid.bracket(law, eps), grid.steepness(law, eps)]
 
 
 def _contact_of(entry, eps):

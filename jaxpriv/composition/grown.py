@@ -48,8 +48,8 @@ def brackets(entry, center, ends):
     tables = entry.tables()
     _grow(entry, lambda size: look(entry.law(center, tables, size)))
     if steps is not None and not rare and np.max(known[1] - known[0]) > _WIDE:
-        rate = known[2]
-        add(*_by_chain(steps, ends)[:2], rate)
+        lower, upper, _ = _by_chain(steps, ends)
+        add(lower, upper, known[2])
     return tuple(known)
 
 

@@ -20,7 +20,6 @@ from tests.stats.checks import (
     SIZE,
     blocks,
     columns,
-    compiled,
     evaluate,
     full,
     function,

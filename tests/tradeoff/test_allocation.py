@@ -1,6 +1,7 @@
 """Random allocation against mpmath, enumeration of nodes, sampling and what its limits are."""
 
 import jax
+import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
@@ -264,3 +265,13 @@ def test_extremes():
     assert high[1] < 1e-200
     assert np.isnan(random_allocation(1.0, 10).delta(np.nan))
     assert random_allocation(1.0, 10).epsilon(0.0) == np.inf
+
+
+@pytest.mark.slow
+def test_epochs_of_single_precision_are_of_that_very_number():
+    noise = np.float32(0.7)
+    found, wanted = (
+        jaxpriv.worst_case.random_allocation(value, 50).compose(2).delta_bounds(2.0)
+        for value in (jnp.asarray(noise), float(noise))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
