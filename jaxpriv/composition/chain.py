@@ -24,6 +24,7 @@ class Chain:
 
     def __init__(self, steps, reverse):
         self.reverse = reverse
+        self.count = sum(count for _, count in steps)
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
 

@@ -15,8 +15,10 @@ from jaxpriv.composition.centred import solved, start_of
 from jaxpriv.tradeoff.stepping import stepped_out
 
 _NARROW = 1e-6  # width of log delta
-_WIDE = 1e-4  # from which on laws at uneven losses are tried,
-_HELPLESS = 0.1  # and where these were the first from which on an even lattice is
+_WIDE, _VERY_WIDE = 1e-4, 1e-2  # what laws of few, of many steps at uneven losses stay below
+_FEW = 64
+_HELPLESS = 0.1  # width from which on a lattice is tried where these were the first
+_HOPELESS = 10.0  # width of log delta around which no end of epsilon verifies
 _ROUNDING = 1e-12  # of logarithms of probabilities
 _NEAR = 1e-10  # of eps, around which the ends are stepped out
 _USELESS = 1e7  # so many times too wide is what does not fit: only the largest lattice may help
@@ -47,7 +49,7 @@ def brackets(entry, center, ends):
             return tuple(known)
     tables = entry.tables()
     _grow(entry, lambda size: look(entry.law(center, tables, size)))
-    if steps is not None and not rare and np.max(known[1] - known[0]) > _WIDE:
+    if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
         lower, upper, _ = _by_chain(steps, ends)
         add(lower, upper, known[2])
     return tuple(known)
@@ -78,16 +80,25 @@ def epsilon_bracket(entry, lowest, log_delta):
             add((np.inf, np.inf))
             return 0.0
         eps = np.maximum(solved(law, log_delta, eps, _NEAR), 0.0)
+        (lower,), (upper,), (rate,) = _on(law, eps[None])
+        if not upper - lower <= _HOPELESS:
+            return np.inf
         add(stepped_out(eps, partial(_below_largest, entry, law), lowest, log_delta))
         if entry.width is None:
-            enough = _NARROW / grid.steepness(law, eps)
+            enough = _NARROW / rate
         return (high - low) / enough
 
     _grow(entry, look)
-    endless = low == np.inf
-    if not (endless or rare or steps is None) and high - low > enough * _WIDE / _NARROW:
+    if rare or steps is None or low == np.inf:
+        return low, high
+    if enough is None or high - low > enough * _least(steps) / _NARROW:
         add(chain.epsilon_bracket(steps, lowest, log_delta))
     return low, high
+
+
+def _least(steps):
+    """The width of log delta from which on laws at uneven losses are tried."""
+    return _WIDE if steps.count <= _FEW else _VERY_WIDE
 
 
 def _below_largest(entry, law, ends):
