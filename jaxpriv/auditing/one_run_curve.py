@@ -24,7 +24,7 @@ from jaxpriv.auditing.one_run import check_guesses, tail
 _LEAST = 1e-9  # p-values of the recursion are not told apart below
 _ULP = float(np.finfo(np.float64).eps)
 _FARTHEST = 64.0  # of eps that are asked
-_FIRST, _MOST, _ROUNDS = 40, 160, 6  # eps at first and at most, and how often halves are put in
+_FIRST, _MOST, _ROUNDS = 24, 160, 12  # eps at first and at most, and how often halves are put in
 _HALVINGS = 40
 _LOSS = 1e-3  # of g, by what lies between two eps
 _FINITE = Domain(-np.inf, np.inf, "(-inf, inf)", open_low=True, open_high=True)
@@ -153,8 +153,8 @@ class _Profile(NamedTuple):
         while farthest < _FARTHEST and above(farthest) > 1e-3 * least:
             farthest *= 2
         epsilon = np.linspace(0.0, farthest, _FIRST)
-        bound = max(float(way.epsilon_bounds(0.0)[1]) for way in (curve, other))
-        if bound < farthest:
+        bound = max(float(curve.experiment.loss_bound(reverse)) for reverse in (False, True))
+        if bound < farthest:  # there the profile of pure differential privacy ends in a corner
             epsilon = np.union1d(epsilon, bound)
         profile = cls(epsilon, above(epsilon))
         for _ in range(_ROUNDS):

@@ -14,16 +14,22 @@ from tests.auditing.mechanisms import over_laws, over_mechanisms
 SMALL = [(3, 3, 3, 2), (2, 3, 3, 2), (2, 2, 3, 2), (1, 2, 3, 2), (2, 2, 2, 3)]
 
 
-def twice_told(epsilon):
-    """(curve, epsilons, deltas) of two randomised responses, whose profile has these corners."""
-    q = 1 / (1 + np.exp(-epsilon))
-    return (worst_case.randomized_response(epsilon).compose(2), [0.0, 2 * epsilon],
-            [q**2 - (1 - q) ** 2, 0.0])
+def coin_told(share, low, high):
+    """(curve, epsilons, deltas): a public coin chooses between two randomised responses, whose
+    profile has these corners.
+    """
+    curve = mixture([worst_case.randomized_response(low), worst_case.randomized_response(high)],
+                    [1 - share, share])
+    epsilons = [0.0, low, high]
+    return curve, epsilons, [
+        sum(weight * max(1 - np.exp(epsilon - own), 0.0) / (1 + np.exp(-own))
+            for weight, own in ((1 - share, low), (share, high))) for epsilon in epsilons]
 
 
 def check_best_mechanism():
     """No mechanism with the curve does better, and one comes near: linear programs over all."""
-    curve, epsilons, deltas = twice_told(0.6)
+    curve, epsilons, deltas = coin_told(0.2, 0.4, 2.0)
+    np.testing.assert_allclose(curve.delta(epsilons), deltas, rtol=1e-9, atol=1e-12)
     for game in SMALL:
         best = over_mechanisms(epsilons, deltas, *game)
         found = auditing.one_run_curve_p_value(curve, *game)
@@ -91,13 +97,12 @@ def check_exact_laws():
     mixture of binomials, whose tails stay below the bound for every count.
     """
     for share, low, high in ((0.05, 0.2, 3.0), (0.3, 0.5, 1.5), (0.01, 0.0, 6.0)):
-        curve = mixture([worst_case.randomized_response(low),
-                         worst_case.randomized_response(high)], [1 - share, share])
+        curve = coin_told(share, low, high)[0]
         for guesses, canaries in ((40, 40), (20, 200)):
             law = sum(weight * scipy.stats.binom.sf(np.arange(guesses + 1) - 1, guesses,
                                                     1 / (1 + np.exp(-epsilon)))
                       for weight, epsilon in ((1 - share, low), (share, high)))
-            for correct in range(0, guesses + 1, 4):
+            for correct in range(guesses // 2, guesses + 1, 4):
                 found = auditing.one_run_curve_p_value(curve, correct, guesses, canaries)
                 assert law[correct] <= found * (1 + 1e-12)
 
@@ -111,8 +116,7 @@ def test_recursion_alone_is_valid():
     tells much.
     """
     share = 0.04
-    curve = mixture([worst_case.randomized_response(0.0), worst_case.randomized_response(4.0)],
-                    [1 - share, share])
+    curve = coin_told(share, 0.0, 4.0)[0]
     truth = share * scipy.stats.binom.sf(94, 100, 1 / (1 + np.exp(-4.0)))
     profile = one_run_curve._Profile.of(curve, 1e-9)
     found = one_run_curve._by_recursion(profile, 95, 100, 100, 2)
