@@ -13,6 +13,7 @@ whether or not canaries influence each other. Source: Steinke, Nasr, Jagielski 2
 is; Mahloujifar, Melis, Chaudhuri 2025, Theorem 3.2, whose argument.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 from jaxpriv._checks import BELOW_ONE, NONNEGATIVE, check_number, check_whole
 from jaxpriv.auditing.errors import check_confidence, separated
 
-_HALVINGS = 50
+_HALVINGS = 32
 _MOST = 10**6  # canaries: sums over guesses keep to what rounding is allowed for
 _ULP = float(np.finfo(np.float64).eps)
 
@@ -174,9 +175,16 @@ def tail(epsilon, budget, correct, guesses, choices):
 def _log_binomial(n, log_odds):
     """The log probabilities of 0..n successes at these log odds of one."""
     k = np.arange(n + 1)
+    return (
+        _log_choose(n) - k * np.logaddexp(0.0, -log_odds) - (n - k) * np.logaddexp(0.0, log_odds)
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _log_choose(n):
+    """log of n choose 0..n, kept for searches with as many guesses."""
     log_factorial = np.array([math.lgamma(number) for number in range(1, n + 2)])
-    log_choose = log_factorial[n] - log_factorial - log_factorial[::-1]
-    return log_choose - k * np.logaddexp(0.0, -log_odds) - (n - k) * np.logaddexp(0.0, log_odds)
+    return log_factorial[n] - log_factorial - log_factorial[::-1]
 
 
 def _largest(refuted):

@@ -80,6 +80,7 @@ def bounds_of_attribute_success(experiment, baseline):
     off = 16 * ulp * (1 + epsilon)
     # a power at level 0 may be less than delta at the farthest eps
     least = xp.where(baseline == 0, 0.0, least)
-    common = baseline * (1 - off) + (1 - baseline) * least, baseline * (1 + off) + (1 - baseline) * most
+    rest = 1 - baseline
+    common = baseline * (1 - off) + rest * least, baseline * (1 + off) + rest * most
     low, high = (xp.where(likely, *pair) for pair in zip(common, rare))
     return xp.maximum(low, baseline), xp.clip(high * (1 + 4 * ulp), baseline, 1.0)

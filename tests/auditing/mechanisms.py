@@ -1,5 +1,6 @@
-"""The most that any mechanism allows, by brute force: linear programs of SciPy, over every mechanism
-there is for a few canaries, and over the laws of the number of correct guesses for some dozen.
+"""The most that any mechanism allows, by brute force: linear programs of SciPy, over every
+mechanism there is for a few canaries, and over the laws of the number of correct guesses for some
+dozen.
 """
 
 import itertools
