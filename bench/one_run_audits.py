@@ -95,7 +95,7 @@ def refuting(scores, member, claim, open_methods):
                   if refuted and name not in found and least and refuted(least, guesses, m)}
     if "independent" in open_methods:
         share = np.mean([auditing.audit(*run, thresholds=8).violation(claim).violated
-                         for run in zip(scores[:100], member[:100])])
+                         for run in zip(scores[:50], member[:50])])
         found |= {"independent"} if share >= POWER else set()
     return found
 

@@ -10,7 +10,7 @@ m). So (eps, delta) for one value in the place of another says, for every set T,
     sum_(s in T) (s+1) P(V = s+1) - e^eps (n-s) P(V = s)/(k-1) <= m delta,
 
 whether or not canaries influence each other. Source: Steinke, Nasr, Jagielski 2023, whose game it
-is; Mahloujifar, Melis, Chaudhuri 2025, Theorem 3.2, whose argument.
+is; Mahloujifar, Melis, Chaudhuri 2025, whose argument.
 """
 
 import functools
@@ -60,8 +60,8 @@ def one_run_guesses(scores, member, guesses=None):
     Returns: `Guesses`, for `one_run_curve_p_value` and `one_run_family`. Ties are guessed wrong.
     Raises: ValueError as `audit`, and for guesses outside their range.
 
-        >>> one_run_guesses([3.0, 2.0, 1.0, 0.0], [1, 0, 0, 0], guesses=4)
-        Guesses(correct=3, guesses=4, canaries=4)
+        >>> one_run_guesses([3.0, 2.0, 1.0, 0.0], [1, 1, 0, 0], guesses=4)
+        Guesses(correct=4, guesses=4, canaries=4)
     """
     separated(scores, member)
     scores, member = np.asarray(scores, np.float64), np.asarray(member).astype(bool)

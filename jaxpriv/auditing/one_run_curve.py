@@ -9,8 +9,8 @@ sets {s >= i} says, with r_(i+1) = sum_(t>i) t P(V = t) = (i+1) P_(i+1) + sum_(t
 
 since sum_(s>=i) (n-s) P(V = s) = (n-i) P_i - sum_(t>i) P_t. The right side grows with all P_t, so
 downwards from P_c = p and P_t = 0 for t > c each P_i is at least what this recursion gives; where
-it gives P_0 > 1, P(V >= c) = p cannot be. That is Algorithm 2 of Mahloujifar, Melis, Chaudhuri 2025
-in other variables, in which nothing cancels and the proof is this one line.
+it gives P_0 > 1, P(V >= c) = p cannot be. That is the recursion of Mahloujifar, Melis, Chaudhuri
+2025 in other variables, in which nothing cancels and the proof is this one line.
 """
 
 from typing import Any, NamedTuple
@@ -62,13 +62,13 @@ def one_run_curve_p_value(curve, correct, guesses, canaries, choices=2):
         epsilon. What the recursion alone gives is not told apart below 1e-9. The best bound of this
         kind, a linear program, is lower by up to about a fifth of itself.
     Raises: ValueError for an array of curves, traced or NaN parameters, values out of range.
-    Source: Mahloujifar, Melis, Chaudhuri 2025, Theorem 3.2; derived here.
+    Source: Mahloujifar, Melis, Chaudhuri 2025; derived here.
 
         >>> from jaxpriv import worst_case
         >>> for mu in (0.5, 1.0):
-        ...     print(f"{one_run_curve_p_value(worst_case.gaussian(mu), 88, 100, 1000):.4f}")
-        0.0024
-        0.3915
+        ...     print(f"{one_run_curve_p_value(worst_case.gaussian(mu), 96, 100, 1000):.4f}")
+        0.0002
+        0.1894
     """
     check_guesses(correct, guesses, canaries, choices)
     profile = _Profile.of(curve, _LEAST * max(correct, 1) / canaries)
@@ -93,12 +93,12 @@ def one_run_family(
         curve is of this family, it leaks more than `bound.curve`, and its epsilon is at least
         `bound.curve.epsilon_bounds(delta)[0]`.
     Raises: ValueError as `one_run_curve_p_value`, and for values out of range.
-    Source: Mahloujifar, Melis, Chaudhuri 2025, Section 4.
+    Source: Mahloujifar, Melis, Chaudhuri 2025.
 
         >>> from jaxpriv import worst_case
         >>> bound = one_run_family(worst_case.gaussian, 0.0, 10.0, 96, 100, 1000)
         >>> print(f"{bound.parameter:.2f} {bound.curve.epsilon_bounds(1e-5)[0]:.1f}")
-        0.84 3.5
+        0.84 3.6
     """
     check_confidence(confidence)
     check_guesses(correct, guesses, canaries, choices)

@@ -2,6 +2,8 @@
 that have the curve, simulated ones, and what it must not say.
 """
 
+import doctest
+
 import jax
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import scipy.stats
 from jaxpriv import auditing, mixture, worst_case
 from jaxpriv.auditing import one_run_curve
 from tests.auditing.mechanisms import over_laws, over_mechanisms
+from tests.command import ROOT
 
 SMALL = [(3, 3, 3, 2), (2, 3, 3, 2), (2, 2, 3, 2), (1, 2, 3, 2), (2, 2, 2, 3)]
 
@@ -69,7 +72,7 @@ def test_best_law():
 
 
 def published(curve, correct, guesses, canaries, chance):
-    """Algorithm 2 of the source: is `chance` refuted?"""
+    """The recursion of the source: is `chance` refuted?"""
     def inverse(r):
         eps = np.linspace(0.0, 12.0, 2000)
         return max(np.max((r - deltas) * np.exp(-eps)), 0.0)
@@ -267,6 +270,13 @@ def test_more_leakage_is_refuted_less():
     assert np.all(np.diff(values) >= 0)
     assert values[0] < 1e-8
     assert values[-1] > 0.9
+
+
+def test_document():
+    """What docs/auditing.md shows."""
+    found = doctest.testfile(str(ROOT / "docs" / "auditing.md"), module_relative=False)
+    assert found.attempted > 5
+    assert found.failed == 0
 
 
 def check_guesses():
