@@ -14,10 +14,10 @@ _REACHES, _FIRST = 13, 1e-7
 
 @elementwise(UNIT, "alpha")
 def bounds_of_power(experiment, alpha):
-    return _power(experiment, alpha)
+    return power_bracket(experiment, alpha)
 
 
-def _power(experiment, alpha):
+def power_bracket(experiment, alpha):
     """1 - f(alpha) = min_x g(x), g(x) = D(x) + x alpha convex in x = e^eps, D the profile, of which
     brackets are known.
 
@@ -69,7 +69,7 @@ def _precision(power, alpha, base_rate):
 def bounds_of_precision(experiment, alpha, base_rate):
     """It grows with the power."""
     off = 8 * xp.finfo(alpha.dtype).eps
-    low, high = (_precision(power, alpha, base_rate) for power in _power(experiment, alpha))
+    low, high = (_precision(power, alpha, base_rate) for power in power_bracket(experiment, alpha))
     low, high = low * (1 - off), xp.minimum(high * (1 + off), 1.0)
     if xp.any_jax(alpha):
         low = xp.where((alpha > _LEAST) & (base_rate > _LEAST), low, 0.0)

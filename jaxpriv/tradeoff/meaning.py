@@ -6,9 +6,10 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, RATE, UNIT, check_domain, is_traced
-from jaxpriv.tradeoff import certified, evaluate, inference, lowest, regret
+from jaxpriv.tradeoff import attribute, certified, evaluate, inference, lowest, regret
 from jaxpriv.tradeoff import slack as slackened
 from jaxpriv.tradeoff.experiment import Experiment
+from jaxpriv.tradeoff.hull import symmetrised
 
 
 class Meaning:
@@ -150,6 +151,55 @@ class Meaning:
         """
         check_domain("baseline", baseline, UNIT)
         return self._certified(inference.bounds_of_power, baseline)
+
+    def attribute_inference_success(self, baseline):
+        """The largest probability with which an adversary who knows the rest of the record and sees
+        the release infers its attribute, if beforehand no value was likelier than `baseline`.
+
+        baseline: `Float[Array, "..."]` in [0, 1]: 1/k for one of k equally likely values. The curve
+        has to hold for one value of the attribute in the place of another: that of replaced
+        records (`adjacency="replace_one"`), or of noise over what this attribute alone can move,
+        which is often far less. Of a directed curve `symmetric()` counts. A curve of added and
+        removed records says less directly how much an attribute is worth: for that one
+        `reconstruction_success(baseline)`, the power at the baseline, is the bound, and where both
+        curves are known both bounds hold.
+
+        Below 1/2 the root S of S = power(baseline (1 - S)/(1 - baseline)), under (epsilon, 0)-DP
+        e^epsilon/(e^epsilon + k - 1); from 1/2 on b + (1 - b) delta(log(b/(1 - b))). Some mechanism
+        with this curve lets somebody succeed as often wherever 1/baseline is a whole number, or
+        below 2. Equal to the baseline where nothing leaks; what is above it is the advantage. First
+        derivatives in the parameters and the baseline. Source: Salem et al. 2023
+        (arXiv:2212.10986), whose game it is; Hayes et al. 2023 (arXiv:2302.07225) and Kulynych et
+        al. 2025 (arXiv:2507.06969), who bound it by the power at the baseline; derived in
+        `jaxpriv.tradeoff.attribute`.
+
+            >>> import jaxpriv
+            >>> curve = jaxpriv.worst_case.gaussian(1.0)
+            >>> print(f"{curve.attribute_inference_success(0.1):.4f}")
+            0.3290
+            >>> print(f"{curve.reconstruction_success(0.1):.4f}")
+            0.3891
+        """
+        check_domain("baseline", baseline, UNIT)
+        return attribute.attribute_success(symmetrised(self.experiment), baseline)
+
+    def attribute_inference_success_bounds(self, baseline):
+        """(lower, upper) with `attribute_inference_success(baseline)` in between, in float64
+        whatever the mode.
+
+        Guarantee: both sides, and with upper nobody succeeds more often; from the same bounds of
+        the power as `reconstruction_success_bounds`, and of delta from 1/2 on.
+
+            >>> import jaxpriv
+            >>> low, high = jaxpriv.worst_case.gaussian(1.0).attribute_inference_success_bounds(0.1)
+            >>> print(f"{low:.6f} {high:.6f}")
+            0.328999 0.328999
+        """
+        check_domain("baseline", baseline, UNIT)
+        return certified.certified(
+            attribute.bounds_of_attribute_success, symmetrised(self.experiment),
+            certified.as_number(baseline), nothing=_nothing,
+        )
 
     def precision(self, alpha, base_rate):
         """Of the records that the best test at type I error alpha calls members, the share that are

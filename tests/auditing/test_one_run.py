@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from jaxpriv import auditing
+from tests.auditing.mechanisms import over_laws
 
 
 def by_loop(epsilon, delta, correct, guesses, canaries):
@@ -21,13 +22,22 @@ def by_loop(epsilon, delta, correct, guesses, canaries):
 
 
 def check_p_value():
+    """For delta = 0 that of the source; else between the binomial and the source's, and as much
+    nearer to the first as the best law of all is.
+    """
     for epsilon in (0.0, 0.3, 2.0, 6.0):
         for delta in (0.0, 1e-5, 1e-2):
             for correct, guesses, canaries in ((0, 10, 10), (7, 10, 50), (90, 100, 1000),
                                                (1000, 1000, 5000)):
-                want = by_loop(epsilon, delta, correct, guesses, canaries)
+                published = by_loop(epsilon, delta, correct, guesses, canaries)
+                least = by_loop(epsilon, 0.0, correct, guesses, canaries)
                 got = auditing.one_run_p_value(epsilon, delta, correct, guesses, canaries)
-                np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-300)
+                assert least * (1 - 1e-7) <= got <= published * (1 + 1e-7) + 1e-300
+                if delta == 0:
+                    np.testing.assert_allclose(got, least, rtol=2e-7, atol=1e-300)
+    for epsilon, delta, game in ((0.5, 1e-3, (24, 30, 60)), (2.0, 1e-4, (38, 40, 400))):
+        best = over_laws([epsilon], [delta], *game)
+        np.testing.assert_allclose(auditing.one_run_p_value(epsilon, delta, *game), best, rtol=1e-6)
 
 
 def test_p_value():

@@ -7,8 +7,9 @@ import pytest
 
 from jaxpriv import auditing
 from jaxpriv.auditing import errors
-from jaxpriv.auditing.one_run import _log_binomial
-from tests.auditing import test_binomial, test_errors, test_one_run
+from jaxpriv.auditing.one_run import Guesses, _log_binomial
+from jaxpriv.auditing.one_run_curve import FamilyBound
+from tests.auditing import test_binomial, test_errors, test_one_run, test_one_run_curve
 from tests.slips import check_is_red
 
 Audit = auditing.Audit
@@ -35,7 +36,7 @@ def strict_roc(scores, member):
 auditing_roc = auditing.roc
 
 
-def without_delta(epsilon, delta, correct, guesses, canaries):
+def without_delta(epsilon, delta, correct, guesses, canaries, choices=2):
     return float(min(np.exp(_log_binomial(guesses, epsilon))[correct:].sum(), 1.0))
 
 
@@ -43,7 +44,36 @@ def optimistic(scores, member, delta=0.0, guesses=None, confidence=0.95, true=au
     return true(scores, member, delta, guesses, 0.5)
 
 
+def binomial(curve, correct, guesses, canaries, choices=2):
+    """As if guesses were independent, each as likely right as the curve lets one be."""
+    rate = (1 + float(curve.advantage())) / 2
+    return float(np.exp(_log_binomial(guesses, np.log(rate / (1 - rate))))[correct:].sum())
+
+
+def of_curve_at_half(curve, correct, guesses, canaries, choices=2,
+                     true=auditing.one_run_curve_p_value):
+    return true(curve, correct, guesses, max(canaries // 2, guesses), choices) / 2
+
+
+def from_the_leaky_end(make_curve, private, leaky, *game, confidence=0.95,
+                       true=auditing.one_run_family):
+    bound = true(make_curve, private, leaky, *game, confidence=confidence)
+    return FamilyBound(bound.parameter * 1.02, make_curve(bound.parameter * 1.02), True)
+
+
+def all_as_members(scores, member, guesses=None):
+    return Guesses(int(np.sum(member[np.argsort(-scores)[:guesses]])), guesses, len(scores))
+
+
 SLIPS = {
+    "independent guesses": (auditing, "one_run_curve_p_value", binomial,
+                            test_one_run_curve.check_exact_laws),
+    "half the canaries": (auditing, "one_run_curve_p_value", of_curve_at_half,
+                          test_one_run_curve.check_best_mechanism),
+    "the side that is not refuted": (auditing, "one_run_family", from_the_leaky_end,
+                                     test_one_run_curve.check_family),
+    "no guess of absence": (auditing, "one_run_guesses", all_as_members,
+                            test_one_run_curve.check_guesses),
     "normal limits": (auditing, "clopper_pearson", wilson, test_binomial.check_limits),
     "estimates for limits": (errors, "_points", estimates, test_errors.check_band),
     "audit at half the confidence": (
