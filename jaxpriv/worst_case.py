@@ -20,6 +20,7 @@ from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights
 from jaxpriv.tradeoff.allocation import Allocation
+from jaxpriv.tradeoff.cut_batches import CutGaussian
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -163,6 +164,51 @@ def subsampled_gaussian(
 
 def _both_norms(noise_multiplier):
     return 2 / noise_multiplier
+
+
+def truncated_gaussian(noise_multiplier, sampling_rate, steps, dataset_size, largest_batch):
+    """DP-SGD by Poisson sampling whose batches are cut: of a batch with more than `largest_batch`
+    records that many are kept, a uniform choice.
+
+    In a batch that is cut a record has another one's place, and moves the sum by two clipping
+    norms; in all others by one. Which it was is taken for known (`jaxpriv.tradeoff.cut_batches`).
+
+    Args:
+        noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
+            clipping norm.
+        sampling_rate: `Float[Array, "..."]` in (0, 1]: probability that a record is drawn, before
+            the batch is cut.
+        steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Bounds of a
+            fractional number hold for both whole numbers next to it.
+        dataset_size: 1, 2, ... 1e9: how many records there are with the one in question, the larger
+            of the two data sets. Who has n, and protects a record that comes as well as one that
+            goes, takes the larger epsilon of n and n + 1.
+        largest_batch: 1, 2, ... 1e9. From dataset_size on nothing is cut, and the curve is that of
+            `subsampled_gaussian`.
+
+    Returns: the forward `Curve` (remove one record); `reversed()` adds one, `symmetric()` covers
+        both. Differentiable in noise, rate and steps.
+    Guarantee: all bounds are certified, of a pair that dominates each step. It is a bound: no data
+        set is known whose batches tell that they were cut and whose records are all the worst.
+    Raises: ValueError for values outside their range, and for sizes that are not whole.
+    Source: Ganesh 2025 (arXiv:2508.15089). dp-accounting's `TruncatedSubsampledGaussianDpEvent` is
+        the same mixture, with the pair of a replaced record for batches that are cut; but one of
+        both sums has no part of the record, so that the pair of an added one at twice the norm is
+        enough, which is smaller.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.worst_case.truncated_gaussian(
+        ...     1.0, 0.01, 1000, dataset_size=10_000, largest_batch=150)
+        >>> print(f"{curve.symmetric().epsilon(1e-5):.4f}")
+        1.8313
+    """
+    check_whole("dataset_size", dataset_size)
+    check_whole("largest_batch", largest_batch)
+    if largest_batch >= dataset_size:
+        return subsampled_gaussian(noise_multiplier, sampling_rate, steps)
+    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
+    rate = as_parameter("sampling_rate", sampling_rate, RATE)
+    return Curve(CutGaussian.of(mu, rate, dataset_size - 1, largest_batch)).compose(steps)
 
 
 def gaussian_mixture(shifts, weights):

@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from jaxpriv.stats import norm
+from jaxpriv.stats._binomial import log_density as density_of_log_odds
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _FAR = 700.0  # of log odds: nearer to 0 or 1 there is no float64
 _NEAR = 1e-7  # a Newton step of log odds, after which the next would be its square
-_LARGE = 16.0  # from where Stirling's series is exact
 
 
 def beta_quantile(p, a, b):
@@ -67,7 +67,7 @@ def _tails(x, y, a, b):
     d_2/...))), a continued fraction (DLMF 8.17.22) that ends soon below the middle; above it the
     law of 1 - X is asked.
     """
-    log_density = _log_density(x, y, a, b)
+    log_density = density_of_log_odds(x, y, a, b)
     low = x * (a + b + 2) <= a + 1
     one, other = np.where(low, a, b), np.where(low, b, a)
     small = np.exp(log_density) / (one * _fraction(np.where(low, x, y), one, other))
@@ -88,41 +88,6 @@ def _fraction(x, a, b):
     for d in np.where(level % 2, odd, even)[::-1]:
         value = 1 + d / value
     return value
-
-
-def _log_density(x, y, a, b):
-    """log x^a y^b/B(a, b), whose large terms are taken together.
-
-    With Stirling's remainder r(z) = log Gamma(z) - (z - 1/2) log z + z - log(2 pi)/2 and n = a + b
-    it is log(a b/(2 pi n))/2 + r(n) - r(a) - r(b) less the deviances of a from n x, of b from n y.
-    """
-    n = a + b
-    level = 0.5 * np.log(a * b / (2 * math.pi * n))
-    rest = _stirling(n) - _stirling(a) - _stirling(b)
-    return level + rest - _deviance(a, n * x) - _deviance(b, n * y)
-
-
-def _deviance(k, m):
-    """k log(k/m) + m - k, without cancellation where k is near m (Loader 2000)."""
-    v = (k - m) / (k + m)
-    near = np.abs(v) < 0.1
-    w = np.where(near, v, 0.0)
-    # log(k/m) = 2 artanh(v)
-    series = sum(w ** (2 * j + 1) / (2 * j + 1) for j in range(1, 9))
-    return np.where(near, (k - m) * w + 2 * k * series, k * np.log(k / m) + m - k)
-
-
-def _stirling(z):
-    """Stirling's remainder of log Gamma: carried down from large z by r(z) = r(z+1) + (z + 1/2)
-    log(1 + 1/z) - 1.
-    """
-    carried = np.zeros_like(z)
-    for _ in range(int(_LARGE)):
-        small = z < _LARGE
-        step = (z + 0.5) * np.log1p(1 / np.where(small, z, 1.0)) - 1
-        carried, z = carried + np.where(small, step, 0.0), np.where(small, z + 1, z)
-    w = 1 / (z * z)
-    return carried + (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
 
 
 def clopper_pearson(successes, trials, miss):

@@ -6,14 +6,17 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv._derived import Derived
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.cut_batches import CutGaussian
+from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
-from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -48,7 +51,10 @@ def as_step(piece):
             "which compose with Gaussian noise alone"
         )
     if isinstance(piece.transform, GaussianMixtureTransform):
-        pair: Pair = GaussianMixture(piece.transform.parts)
+        pair: Experiment = GaussianMixture(piece.transform.parts)
+    elif isinstance(piece.transform, CutGaussianTransform):
+        *parts, _ = jax.tree.leaves(piece.transform, is_leaf=lambda leaf: isinstance(leaf, Derived))
+        pair = CutGaussian(*parts)
     elif isinstance(piece.transform, SubsampledChiSquareTransform):
         pair = Subsampled(
             ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate

@@ -322,13 +322,8 @@ class TiltedSampled:
         return self._line(spacing, tuple(part[None] for part in weight), log_size, angle)
 
     def _line(self, spacing, weight, log_size, angle):
-        """weight: (re, im) of (rows, nodes, ...), the first row that of M itself."""
-        loss = self.sign * log_size, self.sign * angle
-        half = expm1_i(0.5 * spacing, *loss)
-        turn, turns = powers(compounded(half, half), BLOCK)
-        turn, rows = powers(turn, blocks_at_once(spacing))
         always = None if self.always is None else (self.always[0].line(spacing), self.always[1])
-        return SampledLine(weight, half, turns, rows, turn, always)
+        return line_through(self.sign, spacing, weight, log_size, angle, always)
 
     def slopes(self, spacing, at_zero):
         """`line`, and what moves it: see `SampledSlopes`;
@@ -374,6 +369,16 @@ class TiltedSampled:
     def log_decay(self):
         """(decay, y) -> log of a bound of |M(c+iy')/M(c)| for y' >= y."""
         return self.transform.log_decay
+
+
+def line_through(sign, spacing, weight, log_size, angle, always=None):
+    """The `SampledLine` of M(c+iy)/M(c): of nodes with these weights, (re, im) of
+    (rows, nodes, ...), the first row that of M itself, and losses, times sign.
+    """
+    half = expm1_i(0.5 * spacing, sign * log_size, sign * angle)
+    turn, turns = powers(compounded(half, half), BLOCK)
+    turn, rows = powers(turn, blocks_at_once(spacing))
+    return SampledLine(weight, half, turns, rows, turn, always)
 
 
 def with_derivative(exact, value):

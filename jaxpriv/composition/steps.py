@@ -18,8 +18,10 @@ from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.cut_batches import CutGaussian
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
@@ -79,7 +81,7 @@ def _adjacency(experiment):
     """Which adjacency the sub-sampled steps of an experiment are for: a set."""
     if isinstance(experiment, Replaced):
         return {"replace_one"}
-    if isinstance(experiment, (Subsampled, GaussianMixture)):
+    if isinstance(experiment, (Subsampled, GaussianMixture, CutGaussian)):
         return {"add_remove"}
     if isinstance(experiment, Composed):
         return set().union(
@@ -115,7 +117,7 @@ def directions(experiment):
         both = [one for member in experiment.members for one in (member, member.reversed())]
         return [terms for one in both for terms in directions(one)]
     pieces = _pieces(experiment, None)
-    unknown = (SubsampledChiSquareTransform, GaussianMixtureTransform)
+    unknown = SubsampledChiSquareTransform, GaussianMixtureTransform, CutGaussianTransform
     if any(isinstance(piece, Step) or isinstance(piece.transform, unknown) for piece in pieces):
         known = "Gaussian noise, sub-sampled or not, and its compositions"
         raise ValueError(
@@ -177,6 +179,11 @@ def _pieces(experiment, axis):
         parts, count = members_of(axis, forward.parts)
         reverse = np.full(count.shape, isinstance(experiment, Reversed))
         return [Term(GaussianMixtureTransform(parts, reverse), count)]
+    if isinstance(forward, CutGaussian):
+        forward, count = members_of(axis, forward)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        parts = jax.tree.leaves(forward, is_leaf=lambda leaf: isinstance(leaf, Derived))
+        return [Term(CutGaussianTransform(*parts, reverse), count)]
     if axis == -1:
         return [Step(experiment, once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)

@@ -41,6 +41,15 @@ class Reversed(Pair):
 
     base: Pair
 
+    def batch_shape(self):
+        return self.base.batch_shape()
+
+    def aligned(self, shape, dtype):
+        return Reversed(self.base.aligned(shape, dtype))
+
+    def defined(self):
+        return self.base.defined()
+
     @property
     def null(self):
         return Negated(self.base.alternative)
