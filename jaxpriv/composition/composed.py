@@ -32,6 +32,7 @@ from jaxpriv.composition.pieces import as_step, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point, padded
@@ -277,8 +278,14 @@ class Composed(Directed):
                        for term in self.terms)
 
     def tail_mu(self):
-        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""
-        square = sum(xp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
+        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2; unless
+        a record is replaced, when larger levels may ask for more.
+        """
+        replaced = any(isinstance(t.transform, ReplacedGaussianTransform) for t in self.terms)
+        return None if replaced else self.gaussian_mu()
+
+    def gaussian_mu(self):
+        square = sum(xp.sum(term.count * term.transform.apart**2, -1) for term in self.terms)
         return xp.sqrt(square)
 
     def reversed(self):

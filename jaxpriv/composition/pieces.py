@@ -10,6 +10,7 @@ from jaxpriv._derived import Derived
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
@@ -17,6 +18,7 @@ from jaxpriv.tradeoff.cut_batches import CutGaussian
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
+from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -52,6 +54,8 @@ def as_step(piece):
         )
     if isinstance(piece.transform, GaussianMixtureTransform):
         pair: Experiment = GaussianMixture(piece.transform.parts)
+    elif isinstance(piece.transform, ReplacedGaussianTransform):
+        return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
     elif isinstance(piece.transform, CutGaussianTransform):
         *parts, _ = jax.tree.leaves(piece.transform, is_leaf=lambda leaf: isinstance(leaf, Derived))
         pair = CutGaussian(*parts)

@@ -43,6 +43,11 @@ class Sampled:
     rough = 32.0  # and minus the logarithm of its error there
 
     @property
+    def apart(self):
+        """The mu of a Gaussian curve below that of a step."""
+        return self.mu
+
+    @property
     def absent(self):
         """With which probability the record takes no part."""
         return 1 - self.rate

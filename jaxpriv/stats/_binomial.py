@@ -63,22 +63,19 @@ def _end(fall, n, share, rest):
 
 
 def _bend(p, q, t):
-    """g(t), q = 1 - p, as log(1 + v) - v and what is left of v, in which no terms of first order
-    are; v is p (e^-t - 1), or q (e^t - 1) once e^-t is taken out.
+    """g(t), q = 1 - p, as log(1 + v) less the part of v that is linear in t; v is p (e^-t - 1), or
+    q (e^t - 1) once e^-t is taken out. Where v is small no terms of first order are formed.
     """
     low = p < 0.5
     share, x = xp.where(low, p, q), xp.minimum(xp.where(low, -t, t), 600.0)
-    return _log1p_less(share * xp.expm1(x)) + share * _expm1_less(x)
-
-
-def _log1p_less(v):
-    """log(1 + v) - v, for v > -1."""
+    v = share * xp.expm1(x)
     near = xp.abs(v) < _SERIES
     w = xp.where(near, v, 0.0)
     series = xp.zeros_like(w)
     for k in range(17, 1, -1):
         series = (-1.0) ** (k + 1) / k + w * series
-    return xp.where(near, w * w * series, xp.log1p(xp.where(near, 0.0, v)) - v)
+    far = xp.log1p(xp.where(near, 0.0, v)) - share * x
+    return xp.where(near, w * w * series + share * _expm1_less(x), far)
 
 
 def _expm1_less(t):

@@ -19,6 +19,8 @@ in both directions, delta_m,r of N(m, 1) with probability r and N(0, 1) else aga
 conditional pair is dominated (docs/certified.md), and so are mixtures of known members.
 """
 
+from abc import abstractmethod
+
 import jax
 
 from jaxpriv import _array as xp
@@ -28,6 +30,8 @@ from jaxpriv.stats._binomial import log_tails
 from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.hull import Replaced
+from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -76,10 +80,10 @@ class Told(Mixture):
 
     def aligned(self, shape, dtype):
         plain = super().aligned(shape, dtype)
-        full = xp.shape(plain.weights[0])
+        full = shape + xp.shape(self.log_weight)[-1:]
         more = (xp.broadcast_to(xp.asarray(part, dtype), full)
                 for part in (self.log_weight, self.doubt))
-        return Told(plain.members, plain.weights, *more)
+        return type(self)(plain.members, plain.weights, *more)
 
     def _average(self, log_values):
         shares = xp.where(self.log_weight > -xp.inf, log_values + self.log_weight, -xp.inf)
@@ -103,6 +107,23 @@ class Told(Mixture):
 
 
 @pytree
+class ToldExchanged(Told):
+    """A mixture with the hull of two directions, whose straight piece is an outcome of loss 0."""
+
+    def atoms(self, reverse):
+        del reverse
+        zero = xp.zeros(self.batch_shape(), xp.result_type(*jax.tree.leaves(self)))
+        return zero, zero
+
+    def straight(self):
+        return True
+
+    def gaussian_mu(self):
+        """An upper bound, that of samples of fixed size: no member's is larger."""
+        return xp.max(self._each(lambda member: member.gaussian_mu()), -1)
+
+
+@pytree
 class CutGaussian(Envelope):
     """The pair that dominates: one of two sub-sampled Gaussian pairs, it is known which.
 
@@ -119,14 +140,14 @@ class CutGaussian(Envelope):
     log_cut: jax.Array
     doubt: jax.Array
 
-    @staticmethod
-    def of(mu, rate, others, largest):
+    @classmethod
+    def of(cls, mu, rate, others, largest):
         """1 <= largest <= others: at most how many records are in a batch, and how many others
         there are.
         """
         sizes = rate, float(others), float(largest)
         parts = (derived(part, *sizes) for part in (_kept, _log_whole, _log_cut, _doubt))
-        return CutGaussian(mu, rate, *parts)
+        return cls(mu, rate, *parts)
 
     def told(self):
         """The mixture, whose members stand along a last axis."""
@@ -139,6 +160,7 @@ class CutGaussian(Envelope):
         return Told((pair,), (xp.exp(log_weight),), log_weight, both(self.doubt, self.doubt))
 
     def aligned(self, shape, dtype):
+        """The mixture: what it is made of is known once."""
         return resolved(self, dtype).told().aligned(shape, dtype)
 
     def log_delta(self, eps, reverse):
@@ -161,3 +183,42 @@ class CutGaussian(Envelope):
 
     def subsampled(self, rate):
         raise ValueError("subsample() of batches that are cut: they are samples already")
+
+
+class CutExchanged(CutGaussian):
+    """Where one record is exchanged for another. That of a batch that is cut is another one, whose
+    place it has, in either: of both pairs the hull, as for samples of fixed size.
+    """
+
+    @abstractmethod
+    def whole_pair(self, mu, rate):
+        """The pair of batches that are whole."""
+
+    def told(self):
+        mu, rate, kept = xp.broadcast_arrays(self.mu, self.rate, self.kept)
+        mu, rate, kept = (part[..., None] for part in (mu, rate, kept))
+        cut = Replaced((Subsampled(NormalShift(2 * mu), kept),))
+        log_weight = xp.stack(xp.broadcast_arrays(self.log_whole, self.log_cut), -1)
+        weight = xp.exp(log_weight)
+        doubt = xp.stack([self.doubt, self.doubt], -1)
+        members = self.whole_pair(mu, rate), cut
+        return ToldExchanged(members, (weight[..., :1], weight[..., 1:]), log_weight, doubt)
+
+
+@pytree
+class CutReplaced(CutExchanged):
+    """A record replaced."""
+
+    def whole_pair(self, mu, rate):
+        return ReplacedGaussian(mu, rate)
+
+    def reversed(self):
+        return self
+
+
+@pytree
+class CutZeroed(CutExchanged):
+    """A record whose gradient is put to zero; it is drawn, and has its place, as ever."""
+
+    def whole_pair(self, mu, rate):
+        return Subsampled(NormalShift(mu), rate)
