@@ -4,11 +4,11 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import (
+    ADJACENCIES,
     NONNEGATIVE,
     POSITIVE,
     RATE,
     UNIT,
-    ADJACENCIES,
     as_parameter,
     check_choice,
     check_domain,

@@ -147,8 +147,8 @@ def subsampled_gaussian(
     Raises: ValueError for values outside their range, and for shuffled batches,
         of which no such bound is known.
     Source: Abadi et al. 2016; Zhu, Dong and Wang 2022; replace-one by Poisson, proved in
-        `jaxpriv.tradeoff.replaced_gaussian`; for samples of fixed size, `Curve.subsample`; zero-out:
-        Kairouz et al. 2021 (arXiv:2103.00039), Definition 1.1.
+        `jaxpriv.tradeoff.replaced_gaussian`; for samples of fixed size, `Curve.subsample`;
+        zero-out: Kairouz et al. 2021 (arXiv:2103.00039), Definition 1.1.
 
         >>> import jaxpriv
         >>> print(f"{jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).epsilon(1e-5):.3f}")
@@ -186,8 +186,8 @@ def truncated_gaussian(
     """DP-SGD by Poisson sampling whose batches are cut: of a batch with more than `largest_batch`
     records that many are kept, a uniform choice.
 
-    In a batch that is cut a record has another one's place, and moves the sum by two clipping
-    norms; in all others by one. Which it was is taken for known (`jaxpriv.tradeoff.cut_batches`).
+    In a batch that is cut a record has another one's place and moves the sum by two norms, in all
+    others by one. Which it was is taken for known (`jaxpriv.tradeoff.cut_batches`).
 
     Args:
         noise_multiplier: `Float[Array, "..."]` in (0, inf): noise standard deviation over the
@@ -196,9 +196,8 @@ def truncated_gaussian(
             the batch is cut.
         steps: `Float[Array, "..."]` in [0, inf); the cost does not depend on it. Bounds of a
             fractional number hold for both whole numbers next to it.
-        dataset_size: 1, 2, ... 1e9: how many records there are with the one in question, the larger
-            of the two data sets. Who has n, and protects a record that comes as well as one that
-            goes, takes the larger epsilon of n and n + 1.
+        dataset_size: 1, 2, ... 1e9: records with the one in question, in the larger of both data
+            sets. Who has n and protects who comes and who goes takes the worse of n and n + 1.
         largest_batch: 1, 2, ... 1e9. From dataset_size on nothing is cut, and the curve is that of
             `subsampled_gaussian`.
         adjacency: as of `subsampled_gaussian`; both data sets have dataset_size records unless it
@@ -207,14 +206,12 @@ def truncated_gaussian(
     Returns: the forward `Curve` (remove one record, or zero it out); `reversed()` adds one,
         `symmetric()` covers both; replace-one is its own reverse. Differentiable in noise, rate and
         steps.
-    Guarantee: all bounds are certified, of a pair that dominates each step; steps are composed by
-        their transform, or on a lattice unless add/remove. It is a bound: no data set is known whose
-        batches tell that they were cut and whose records are all the worst.
+    Guarantee: all bounds are certified, of a pair that dominates each step, composed by transforms
+        or, unless add/remove, on a lattice. It is a bound: no data set is known that attains it.
     Raises: ValueError for values outside their range, and for sizes that are not whole.
     Source: Ganesh 2025 (arXiv:2508.15089). dp-accounting's `TruncatedSubsampledGaussianDpEvent` is
-        the same mixture, with the pair of a replaced record for batches that are cut; but one of
-        both sums has no part of the record, so that the pair of an added one at twice the norm is
-        enough, which is smaller.
+        the same mixture, with the pair of a replaced record at twice the norm for batches that are
+        cut; that of an added one is enough, for one of both sums has no part of the record.
 
         >>> import jaxpriv
         >>> curve = jaxpriv.worst_case.truncated_gaussian(

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._derived import Derived
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
@@ -57,8 +56,8 @@ def as_step(piece):
     elif isinstance(piece.transform, ReplacedGaussianTransform):
         return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
     elif isinstance(piece.transform, CutGaussianTransform):
-        *parts, _ = jax.tree.leaves(piece.transform, is_leaf=lambda leaf: isinstance(leaf, Derived))
-        pair = CutGaussian(*parts)
+        *names, _ = CutGaussianTransform.__match_args__
+        pair = CutGaussian(*(getattr(piece.transform, name) for name in names))
     elif isinstance(piece.transform, SubsampledChiSquareTransform):
         pair = Subsampled(
             ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate

@@ -121,29 +121,6 @@ def of_parts_beyond(tilt, slope, rise, bend, bend_f):
 
 
 def log_decay(decay, y):
-        return log_decay(decay, y)
-
-
-def parts_beyond(tilt, slope, lean, widest):
-    """(m, V) for every part {z >= x_k}, from the loss's slope l' and l''/l' at the nodes,
-    and the largest l'.
-
-    Of posterior weights of shifts in [0, widest], l' is the mean, l'' the variance, l''/l' the mean
-    of the weights times shifts less that of the weights: all second derivatives of logarithms are
-    variances, at most widest^2/4.
-    """
-    s, x, step = tilt.s, tilt.x, tilt.step
-    bend = 1 + xp.abs(s) * widest * widest / 4
-    bend_f = bend + widest * widest / 4
-    p = tilt.probability
-    mass = xp.exp(-bend * step**2 / 8) * xp.flip(xp.cumsum(xp.flip(p, 0), 0), 0)
-    rise = xp.abs(s * slope - x - lean)
-    top = p / (step * slope) * xp.exp(0.5 * rise * step + bend_f * step**2 / 8)
-    change = step * top * (rise + 0.5 * bend_f * step)
-    return mass, top + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)
-
-
-def log_decay(decay, y):
     """log of a bound of |M(c+iy')/M(c)| for y' >= y: (1 - m) + V/y at the best part."""
     mass, variation = decay
     return xp.log(xp.clip(xp.min(1 - mass + variation / y, 0), 1e-300, 1.0))

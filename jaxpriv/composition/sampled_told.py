@@ -8,7 +8,7 @@ of the tilted law.
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -16,15 +16,16 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.sampled import Sampled, line_through
+from jaxpriv.composition.sampled import line_through
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
-from jaxpriv.composition.slopes import SampledSlopes, by_each
 from jaxpriv.composition.sampled_line import product
+from jaxpriv.composition.slopes import SampledSlopes, by_each
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.transforms import UNKNOWN
 
 
 @pytree
-class CutGaussianTransform(Sampled):
+class CutGaussianTransform(Stepped):
     """Batches that are whole or cut, with the parameters of `CutGaussian`."""
 
     unit: jax.Array
@@ -57,7 +58,7 @@ class CutGaussianTransform(Sampled):
 
     def audible(self):
         silent = self.unit == 0
-        return silent, replace(self, unit=xp.where(silent, 1.0, self.unit))
+        return silent, replace(cast(Any, self), unit=xp.where(silent, 1.0, self.unit))
 
     def whole(self, count, up):
         return derived(xp.ceil if up else xp.floor, count)
@@ -102,7 +103,7 @@ class CutGaussianTransform(Sampled):
 
     def reversed(self, when):
         """The transform of the exchanged hypotheses where `when`."""
-        return replace(self, reverse=self.reverse ^ when)
+        return replace(cast(Any, self), reverse=self.reverse ^ when)
 
 
 def _moves(drawn, kept, log_whole, log_cut):

@@ -14,12 +14,12 @@ from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
 from jaxpriv.composition.quadratic import NormalTransform
-from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
@@ -86,7 +86,7 @@ def _adjacency(experiment):
     if isinstance(experiment, (Subsampled, GaussianMixture, CutGaussian)):
         return {"add_remove"}
     if isinstance(experiment, Composed):
-        sampled = [t.transform for t in experiment.terms if isinstance(t.transform, Sampled)]
+        sampled = [t.transform for t in experiment.terms if isinstance(t.transform, Stepped)]
         return {"replace_one" if isinstance(transform, ReplacedGaussianTransform) else "add_remove"
                 for transform in sampled}
     inner: tuple = ()
@@ -188,8 +188,8 @@ def _pieces(experiment, axis):
     if type(forward) is CutGaussian:
         forward, count = members_of(axis, forward)
         reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        parts = jax.tree.leaves(forward, is_leaf=lambda leaf: isinstance(leaf, Derived))
-        return [Term(CutGaussianTransform(*parts, reverse), count)]
+        parts = (getattr(forward, name) for name in CutGaussian.__match_args__)
+        return [Term(CutGaussianTransform(*parts, reverse=reverse), count)]
     if axis == -1:
         return [Step(experiment, once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)

@@ -81,7 +81,8 @@ class ReplacedGaussian(Pair):
         some = self.rate < 1
         rest = xp.where(some, self.rate, 0.5)
         missing = xp.where(some, xp.log1p(-rest) - xp.log(rest), -xp.inf)
-        low = size / (2 * self.mu)
+        # with a little room, for the search is slow at an end
+        low = size / (2 * self.mu) * (1 - 1e-6)
         more = size + math.log(2.0)
         high = xp.maximum(more / (2 * self.mu), (more + missing) / self.mu + self.mu / 2)
 
@@ -96,6 +97,17 @@ class ReplacedGaussian(Pair):
     def loss_size(self):
         """At the threshold mu z <= eps + mu^2 + |log q| + 1, and so are the terms of log w."""
         return 4 * (self.mu * self.mu + xp.abs(xp.log(self.rate)) + 1)
+
+    def bracket(self, low, high, reverse):
+        """The pair's, where the threshold that was found has its likelihood ratio to rounding."""
+        lower, upper, rate = super().bracket(low, high, reverse)
+        ends = xp.stack([high, low])
+        proper, safe = self.aligned(ends.shape, ends.dtype).split()
+        size = 16 * xp.finfo(low.dtype).eps * (xp.abs(ends) + safe.loss_size())
+        ends = ends + size * xp.asarray([1.0, -1.0], low.dtype).reshape((2,) + (1,) * low.ndim)
+        found = safe.log_ratio(safe.threshold(ends))
+        lost = xp.any(proper & ~(xp.abs(found - ends) <= 0.5 * size), 0)
+        return (xp.where(lost, self.same_law(high), lower), xp.where(lost, 0.0, upper), rate)
 
     def subsampled(self, rate):
         raise ValueError(
