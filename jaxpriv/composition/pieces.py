@@ -56,8 +56,8 @@ def as_step(piece):
     elif isinstance(piece.transform, ReplacedGaussianTransform):
         return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
     elif isinstance(piece.transform, CutGaussianTransform):
-        *names, _ = CutGaussianTransform.__match_args__
-        pair = CutGaussian(*(getattr(piece.transform, name) for name in names))
+        own = piece.transform
+        pair = CutGaussian(own.unit, own.drawn, own.kept, own.log_whole, own.log_cut, own.doubts)
     elif isinstance(piece.transform, SubsampledChiSquareTransform):
         pair = Subsampled(
             ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate

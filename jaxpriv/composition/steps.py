@@ -188,8 +188,8 @@ def _pieces(experiment, axis):
     if type(forward) is CutGaussian:
         forward, count = members_of(axis, forward)
         reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        parts = (getattr(forward, name) for name in CutGaussian.__match_args__)
-        return [Term(CutGaussianTransform(*parts, reverse=reverse), count)]
+        own = forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut
+        return [Term(CutGaussianTransform(*own, forward.doubt, reverse), count)]
     if axis == -1:
         return [Step(experiment, once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)

@@ -128,6 +128,7 @@ def check_against_dp_accounting(noise, rate, steps):
     below, above = theirs(noise, rate, steps, eps)
     assert below <= high * (1 + 1e-9)
     assert low <= above * (1 + 1e-9)
+    assert above < 1.03 * high  # at its interval
     assert high - low < 1e-5 * high
 
 
