@@ -217,7 +217,7 @@ def truncated_gaussian(
         >>> curve = jaxpriv.worst_case.truncated_gaussian(
         ...     1.0, 0.01, 1000, dataset_size=10_000, largest_batch=150)
         >>> print(f"{curve.symmetric().epsilon(1e-5):.4f}")
-        1.8313
+        1.8304
     """
     check_whole("dataset_size", dataset_size)
     check_whole("largest_batch", largest_batch)
