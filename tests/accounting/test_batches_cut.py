@@ -88,7 +88,7 @@ def test_no_data_set_beats_the_bound(adjacency, other):
     there as well.
     """
     rate, beaten = 0.5, adjacency == "replace_one"
-    for largest, eps in itertools.product((1, 2), (0.3, 3.0)):
+    for largest, eps in ((1, 0.3), (2, 0.3), (1, 3.0)):
         one = worst_case.truncated_gaussian(1.0, rate, 1, 4, largest, adjacency=adjacency)
         two = worst_case.truncated_gaussian(1.0, rate, 2, 4, largest, adjacency=adjacency)
         bounds = np.array([[c.delta_bounds(eps)[1] for c in (one, two)],
@@ -106,9 +106,9 @@ def test_no_data_set_beats_the_bound(adjacency, other):
     assert beaten
 
 
-@pytest.mark.parametrize(("noise", "rate", "others", "largest"), [
-    SETTINGS[1], *(pytest.param(*one, marks=pytest.mark.slow) for one in (SETTINGS[0], SETTINGS[3]))
-])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("noise", "rate", "others", "largest"), [SETTINGS[0], SETTINGS[1], SETTINGS[3]])
 def test_two_steps_by_quadrature(noise, rate, others, largest):
     """The profile of two steps is that of one, averaged over the other's loss."""
     weight, moved = parameters(rate, others, largest)
@@ -222,7 +222,7 @@ def test_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("reverse", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_gradients(reverse):
     """In noise, rate and steps, against differences by NumPy; both executors agree."""
     at = np.array([1.2, 0.01, 500.0])
@@ -243,6 +243,7 @@ def test_gradients(reverse):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_gradients_of_one_step():
     at = np.array([1.2, 0.02])
 
@@ -275,7 +276,7 @@ def test_batches_of_curves():
     each = [worst_case.truncated_gaussian(n, 0.01, 100, 1000, 12) for n in noise]
     np.testing.assert_allclose(both.delta(0.5), [one.delta(0.5) for one in each], rtol=1e-12)
     assert both.epsilon_bounds(1e-5)[0].shape == (2,)
-    assert np.isfinite(each[0].gdp_mu(slack=1e-4))
+    assert each[0].gdp_mu() == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(("change", "says"), [

@@ -37,8 +37,8 @@ def settings(count):
 
 
 def test_tails():
-    """60 settings: within the doubt, which is small; both tails add up to 1."""
-    for p, successes, trials in settings(60):
+    """30 settings: within the doubt, which is small; both tails add up to 1."""
+    for p, successes, trials in settings(30):
         *tails, doubt = log_tails(np.float64(p), float(successes), float(trials))
         for found, truth in zip(tails, exact(p, successes, trials)):
             assert abs(found - truth) <= doubt * 2.2e-16, (p, successes, trials)
@@ -58,6 +58,7 @@ def test_ends(p, successes, trials, up, down):
     np.testing.assert_allclose(found[:2], [up, down], rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "successes"), [(0.01, 120), (0.02, 120)])
 def test_derivatives_and_executors(p, successes):
     """The derivative is a term of the binomial law; both executors agree."""

@@ -364,7 +364,7 @@ SLIPS = {
     "one record of the two data sets fewer": Slip(
         worst_case,
         "truncated_gaussian",
-        lambda true: lambda noise, rate, steps, size, most: true(noise, rate, steps, size - 1, most),
+        lambda true: lambda noise, rate, n, size, most: true(noise, rate, n, size - 1, most),
         check_cut,
     ),
     "one link fewer": Slip(Curve, "group", lambda true: lambda self, k: true(self, k - 1),
