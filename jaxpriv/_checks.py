@@ -38,6 +38,7 @@ SCALE = Domain(1e-15, 1e15, "[1e-15, 1e15]")
 OPEN_UNIT = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
 BELOW_ONE = Domain(0.0, 1.0, "[0, 1)", open_high=True)
 RATE = Domain(0.0, 1.0, "(0, 1]", open_low=True)
+ADJACENCIES = "add_remove", "replace_one", "zero_out"
 
 
 def is_traced(value):
@@ -103,6 +104,12 @@ def check_whole(name, value, least=1, most=10**9):
         raise ValueError(
             f"{name} = {value!r} is outside its range {least}, {least + 1}, ... {most:,}"
         )
+
+
+def check_choice(name, value, choices):
+    """Raise ValueError for anything but one of these words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} = {value!r}; accepted: {', '.join(map(repr, choices))}")
 
 
 def check_floating(name, tree):

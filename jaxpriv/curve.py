@@ -4,11 +4,13 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import (
+    ADJACENCIES,
     NONNEGATIVE,
     POSITIVE,
     RATE,
     UNIT,
     as_parameter,
+    check_choice,
     check_domain,
     check_number,
     check_whole,
@@ -186,7 +188,10 @@ class Curve(Meaning):
         "replace_one": this curve is that of one record in the place of another (twice the
         sensitivity of one added); the result min(f_p, f_p^-1)** holds whichever of both is worse,
         and composes as the one pair that it is, for samples of fixed size without replacement and,
-        as a bound that is not attained, for Poisson sampling.
+        as a bound that is not attained, for Poisson sampling (of Gaussian noise,
+        `jaxpriv.worst_case.subsampled_gaussian` has the pair that is).
+        "zero_out": this curve is that of one record in the place of a null record, whose gradient
+        is zero; under Poisson sampling the two differ as one added and one removed do.
         Source: Kaissis et al. 2023 (NeurIPS 36), Lemma 9; Dong, Roth, Su 2022, Theorem 4.2; Balle,
         Barthe, Gaboardi 2018, Theorems 2, 9.
 
@@ -194,10 +199,9 @@ class Curve(Meaning):
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).subsample(0.1).advantage():.4f}")
             0.0383
         """
-        if adjacency not in ("add_remove", "replace_one"):
-            raise ValueError(f"adjacency = {adjacency!r}; accepted: 'add_remove', 'replace_one'")
+        check_choice("adjacency", adjacency, ADJACENCIES)
         sampled = self.experiment.subsampled(as_parameter("rate", rate, RATE))
-        if adjacency == "add_remove":
+        if adjacency != "replace_one":
             return Curve(sampled)
         return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from jaxpriv.stats import norm
+from jaxpriv.stats._binomial import at_mean, deviances
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _FAR = 700.0  # of log odds: nearer to 0 or 1 there is no float64
 _NEAR = 1e-7  # a Newton step of log odds, after which the next would be its square
-_LARGE = 16.0  # from where Stirling's series is exact
 
 
 def beta_quantile(p, a, b):
@@ -28,7 +28,7 @@ def beta_quantile(p, a, b):
     p, a, b = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (p, a, b)))
     inside = (a > 0) & (b > 0)
     a_in, b_in = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
-    lower, level = p < 0.5, _level(a_in, b_in)
+    lower, level = p < 0.5, at_mean(a_in, b_in)
 
     def excess(log_odds):
         """Of the logarithm of the smaller tail, and its slope."""
@@ -56,7 +56,7 @@ def beta_cdf(x, a, b):
     with np.errstate(all="ignore"):
         inside = (x > 0) & (x < 1)
         x_in = np.where(inside, x, 0.5)
-        below, _, _ = _tails(x_in, 1 - x_in, a, b, _level(a, b))
+        below, _, _ = _tails(x_in, 1 - x_in, a, b, at_mean(a, b))
     return np.where(inside, below, np.where(x > 0, 1.0, 0.0))
 
 
@@ -68,7 +68,7 @@ def _tails(x, y, a, b, level):
     P(X <= x) = density/(a (1 + d_1/(1 + d_2/...))), a continued fraction (DLMF 8.17.22) that ends
     soon below the middle; above it the law of 1 - X is asked.
     """
-    log_density = level - _deviance(a, (a + b) * x) - _deviance(b, (a + b) * y)
+    log_density = level - deviances(x, y, a, b)
     low = x * (a + b + 2) <= a + 1
     one, other = np.where(low, a, b), np.where(low, b, a)
     small = np.exp(log_density) / (one * _fraction(np.where(low, x, y), one, other))
@@ -89,38 +89,6 @@ def _fraction(x, a, b):
     for d in np.where(level % 2, odd, even)[::-1]:
         value = 1 + d / value
     return value
-
-
-def _level(a, b):
-    """log of the density by log odds where a = n x, n = a + b: with Stirling's remainder r(z) =
-    log Gamma(z) - (z - 1/2) log z + z - log(2 pi)/2
-    it is log(a b/(2 pi n))/2 + r(n) - r(a) - r(b).
-    """
-    n = a + b
-    rest = _stirling(n) - _stirling(a) - _stirling(b)
-    return 0.5 * np.log(a * b / (2 * math.pi * n)) + rest
-
-
-def _deviance(k, m):
-    """k log(k/m) + m - k, without cancellation where k is near m (Loader 2000)."""
-    v = (k - m) / (k + m)
-    near = np.abs(v) < 0.1
-    w = np.where(near, v, 0.0)
-    # log(k/m) = 2 artanh(v)
-    series = sum(w ** (2 * j + 1) / (2 * j + 1) for j in range(1, 9))
-    return np.where(near, (k - m) * w + 2 * k * series, k * np.log(k / m) + m - k)
-
-
-def _stirling(z):
-    """Stirling's remainder of log Gamma: carried down from large z by r(z) = r(z+1) + (z + 1/2)
-    log(1 + 1/z) - 1.
-    """
-    below = z + np.arange(_LARGE).reshape((-1,) + (1,) * np.ndim(z))
-    small = below < _LARGE
-    steps = np.where(small, (below + 0.5) * np.log1p(1 / below) - 1, 0.0)
-    carried, z = np.sum(steps, 0), z + np.sum(small, 0)
-    w = 1 / (z * z)
-    return carried + (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
 
 
 def clopper_pearson(successes, trials, miss):

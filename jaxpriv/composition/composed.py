@@ -30,8 +30,9 @@ from jaxpriv.composition.line import (
 )
 from jaxpriv.composition.pieces import as_step, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
-from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point, padded
@@ -69,7 +70,7 @@ class Composed(Directed):
         """
 
         def rounded(term):
-            if not isinstance(term.transform, Sampled) or known_whole(term.count):
+            if not isinstance(term.transform, Stepped) or known_whole(term.count):
                 return term
             return Term(term.transform, term.transform.whole(term.count, up))
 
@@ -248,7 +249,7 @@ class Composed(Directed):
         """Few rarely heavy steps have transforms that decay slowly: their laws first, but for
         the bounded losses of the other direction.
         """
-        forward = all(isinstance(term.transform, Sampled) and not np.any(term.transform.reverse)
+        forward = all(isinstance(term.transform, Stepped) and not np.any(term.transform.reverse)
                       for term in self.terms)
         lattice = self.on_lattice() if forward and self._rarely_heavy() else None
         if lattice is not None:
@@ -277,8 +278,14 @@ class Composed(Directed):
                        for term in self.terms)
 
     def tail_mu(self):
-        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2."""
-        square = sum(xp.sum(term.count * term.transform.mu**2, -1) for term in self.terms)
+        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2; unless
+        a record is replaced, when larger levels may ask for more.
+        """
+        replaced = any(isinstance(t.transform, ReplacedGaussianTransform) for t in self.terms)
+        return None if replaced else self.gaussian_mu()
+
+    def gaussian_mu(self):
+        square = sum(xp.sum(term.count * term.transform.apart**2, -1) for term in self.terms)
         return xp.sqrt(square)
 
     def reversed(self):
@@ -366,7 +373,7 @@ def _log_delta(terms, eps):
 
 def _audible(term):
     """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
-    if not isinstance(term.transform, Sampled):
+    if not isinstance(term.transform, Stepped):
         return term
     silent, heard = term.transform.audible()
     return Term(heard, xp.where(silent, 0.0, term.count))

@@ -9,11 +9,15 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
+from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.cut_batches import CutGaussian
+from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
-from jaxpriv.tradeoff.pair import Pair
+from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -48,7 +52,12 @@ def as_step(piece):
             "which compose with Gaussian noise alone"
         )
     if isinstance(piece.transform, GaussianMixtureTransform):
-        pair: Pair = GaussianMixture(piece.transform.parts)
+        pair: Experiment = GaussianMixture(piece.transform.parts)
+    elif isinstance(piece.transform, ReplacedGaussianTransform):
+        return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
+    elif isinstance(piece.transform, CutGaussianTransform):
+        own = piece.transform
+        pair = CutGaussian(own.unit, own.drawn, own.kept, own.log_whole, own.log_cut, own.doubts)
     elif isinstance(piece.transform, SubsampledChiSquareTransform):
         pair = Subsampled(
             ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate

@@ -12,19 +12,18 @@ decayed before the step could miss its oscillation, so the nodes do not have to 
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._derived import derived
 from jaxpriv._pytree import pytree
 from jaxpriv.composition.blocks import BLOCK, blocks_at_once
 from jaxpriv.composition.sampled_line import SampledLine, compounded, expm1_i, powers, product
 from jaxpriv.composition.slopes import SampledSlopes, by_each
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.transforms import UNKNOWN, unknown_once
 
 _HEIGHTS = 10
@@ -32,12 +31,9 @@ REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 _EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
 
 
-class Sampled:
-    """A transform with fields `rate` and `reverse` (bool)."""
+class Sampled(Stepped):
+    """A transform by the rule."""
 
-    mu: Any
-    rate: Any
-    reverse: Any
     nodes = 384
     fewer = 128  # where the rule only steers,
     rough = 32.0  # and minus the logarithm of its error there
@@ -50,17 +46,6 @@ class Sampled:
     @property
     def log_absent(self):
         return xp.log1p(-self.rate)
-
-    def audible(self):
-        """(is there no signal?, the transform with one there, for it divides by it)."""
-        silent = self.mu == 0
-        return silent, replace(cast(Any, self), mu=xp.where(silent, 1.0, self.mu))
-
-    def whole(self, count, up):
-        """A whole number of steps next to `count`, unless the record always takes part,
-        when every number is one.
-        """
-        return derived(_steps_up if up else _steps_down, count, self.rate)
 
     @abstractmethod
     def ends(self, s):
@@ -162,7 +147,7 @@ class Sampled:
         """(K, K', K''), to about e^-`rough` and rounding; without derivatives by the rate."""
         s, sign = self.power(c)
         x, step = self.grid(s, self.fewer, exponent=self.rough)
-        loss = xp.logaddexp(self.log_absent, xp.log(self.rate) + self.log_likelihood(x))
+        loss = self.rough_loss(x)
         exponent = s * loss + self.log_weight(x)
         top = xp.stop_gradient(xp.max(exponent, 0))
         weight = xp.exp(exponent - top)
@@ -170,6 +155,10 @@ class Sampled:
         mean = xp.sum(weight * loss, 0) / total
         variance = xp.sum(weight * (loss - mean) ** 2, 0) / total
         return top + xp.log(total * step), sign * mean, variance
+
+    def rough_loss(self, x):
+        """log(1+u) without care for its last digits."""
+        return xp.logaddexp(self.log_absent, xp.log(self.rate) + self.log_likelihood(x))
 
     def tilted(self, c):
         """K as log(1 + E[(1+u)^s - 1 - s u]), for E[u] = 0, where it is small;
@@ -248,14 +237,6 @@ class Sampled:
         return log_size, angle, *growth
 
 
-def _steps_up(count, rate):
-    return xp.where(rate < 1, xp.ceil(count), count)
-
-
-def _steps_down(count, rate):
-    return xp.where(rate < 1, xp.floor(count), count)
-
-
 @pytree
 class TiltedSampled:
     """A sampled mechanism at a real c: the law of the nodes, tilted by (1+u)^s;
@@ -322,13 +303,8 @@ class TiltedSampled:
         return self._line(spacing, tuple(part[None] for part in weight), log_size, angle)
 
     def _line(self, spacing, weight, log_size, angle):
-        """weight: (re, im) of (rows, nodes, ...), the first row that of M itself."""
-        loss = self.sign * log_size, self.sign * angle
-        half = expm1_i(0.5 * spacing, *loss)
-        turn, turns = powers(compounded(half, half), BLOCK)
-        turn, rows = powers(turn, blocks_at_once(spacing))
         always = None if self.always is None else (self.always[0].line(spacing), self.always[1])
-        return SampledLine(weight, half, turns, rows, turn, always)
+        return line_through(self.sign, spacing, weight, log_size, angle, always)
 
     def slopes(self, spacing, at_zero):
         """`line`, and what moves it: see `SampledSlopes`;
@@ -374,6 +350,16 @@ class TiltedSampled:
     def log_decay(self):
         """(decay, y) -> log of a bound of |M(c+iy')/M(c)| for y' >= y."""
         return self.transform.log_decay
+
+
+def line_through(sign, spacing, weight, log_size, angle, always=None):
+    """The `SampledLine` of M(c+iy)/M(c): of nodes with these weights, (re, im) of
+    (rows, nodes, ...), the first row that of M itself, and losses, times sign.
+    """
+    half = expm1_i(0.5 * spacing, sign * log_size, sign * angle)
+    turn, turns = powers(compounded(half, half), BLOCK)
+    turn, rows = powers(turn, blocks_at_once(spacing))
+    return SampledLine(weight, half, turns, rows, turn, always)
 
 
 def with_derivative(exact, value):

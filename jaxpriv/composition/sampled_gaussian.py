@@ -103,12 +103,18 @@ def parts_beyond(tilt, slope, lean, widest):
     of the weights times shifts less that of the weights: all second derivatives of logarithms are
     variances, at most widest^2/4.
     """
-    s, x, step = tilt.s, tilt.x, tilt.step
+    s, x = tilt.s, tilt.x
     bend = 1 + xp.abs(s) * widest * widest / 4
-    bend_f = bend + widest * widest / 4
-    p = tilt.probability
-    mass = xp.exp(-bend * step**2 / 8) * xp.flip(xp.cumsum(xp.flip(p, 0), 0), 0)
     rise = xp.abs(s * slope - x - lean)
+    return of_parts_beyond(tilt, slope, rise, bend, bend + widest * widest / 4)
+
+
+def of_parts_beyond(tilt, slope, rise, bend, bend_f):
+    """The same from the slope of the loss, that of log f (`rise`, its modulus), and bounds of the
+    second derivatives of the logarithms of the tilted density and of f.
+    """
+    step, p = tilt.step, tilt.probability
+    mass = xp.exp(-bend * step**2 / 8) * xp.flip(xp.cumsum(xp.flip(p, 0), 0), 0)
     top = p / (step * slope) * xp.exp(0.5 * rise * step + bend_f * step**2 / 8)
     change = step * top * (rise + 0.5 * bend_f * step)
     return mass, top + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)

@@ -15,18 +15,22 @@ from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
 from jaxpriv.composition.quadratic import NormalTransform
-from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
+from jaxpriv.composition.sampled_told import CutGaussianTransform
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.attacked import Attacked
+from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.largest_sum import LargestSum
+from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
@@ -46,7 +50,7 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, Replaced, Symmetric)
+        both_ways = (NormalShift, LaplaceShift, Replaced, ReplacedGaussian, CutReplaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(
                 "compose() got symmetric curves among curves of one direction; "
@@ -101,14 +105,14 @@ def repeated(experiment, n):
 
 def _adjacency(experiment):
     """Which adjacency the sub-sampled steps of an experiment are for: a set."""
-    if isinstance(experiment, Replaced):
+    if isinstance(experiment, (Replaced, ReplacedGaussian, CutReplaced)):
         return {"replace_one"}
-    if isinstance(experiment, (Subsampled, GaussianMixture)):
+    if isinstance(experiment, (Subsampled, GaussianMixture, CutGaussian)):
         return {"add_remove"}
     if isinstance(experiment, Composed):
-        return set().union(
-            *({"add_remove"} for t in experiment.terms if isinstance(t.transform, Sampled))
-        )
+        sampled = [t.transform for t in experiment.terms if isinstance(t.transform, Stepped)]
+        return {"replace_one" if isinstance(transform, ReplacedGaussianTransform) else "add_remove"
+                for transform in sampled}
     inner: tuple = ()
     if isinstance(experiment, Reversed):
         inner = (experiment.base,)
@@ -139,7 +143,8 @@ def directions(experiment):
         both = [one for member in experiment.members for one in (member, member.reversed())]
         return [terms for one in both for terms in directions(one)]
     pieces = _pieces(experiment, None)
-    unknown = (SubsampledChiSquareTransform, GaussianMixtureTransform)
+    unknown = (SubsampledChiSquareTransform, GaussianMixtureTransform, CutGaussianTransform,
+               ReplacedGaussianTransform)
     if any(isinstance(piece, Step) or isinstance(piece.transform, unknown) for piece in pieces):
         known = "Gaussian noise, sub-sampled or not, and its compositions"
         raise ValueError(
@@ -201,6 +206,14 @@ def _pieces(experiment, axis):
         parts, count = members_of(axis, forward.parts)
         reverse = np.full(count.shape, isinstance(experiment, Reversed))
         return [Term(GaussianMixtureTransform(parts, reverse), count)]
+    if isinstance(forward, ReplacedGaussian):
+        mu, rate, count = members_of(axis, forward.mu, forward.rate)
+        return [Term(ReplacedGaussianTransform(mu, rate), count)]
+    if type(forward) is CutGaussian:
+        forward, count = members_of(axis, forward)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        own = forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut
+        return [Term(CutGaussianTransform(*own, forward.doubt, reverse), count)]
     if axis == -1:
         return [Step(experiment, once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)

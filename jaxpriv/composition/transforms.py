@@ -38,6 +38,11 @@ class GaussianTransform:
 
     mu: jax.Array
 
+    @property
+    def apart(self):
+        """The mu of a Gaussian curve below that of a step."""
+        return self.mu
+
     def cumulants(self, c):
         half = self.mu * self.mu / 2
         return half * c * (1 + c), half * (1 + 2 * c), 2 * half + 0 * c

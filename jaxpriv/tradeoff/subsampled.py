@@ -1,5 +1,7 @@
 """Pairs made of a pair: hypotheses exchanged, and the record sub-sampled."""
 
+from typing import Any
+
 import jax
 
 from jaxpriv import _array as xp
@@ -37,9 +39,18 @@ class Negated(Law):
 
 @pytree
 class Reversed(Pair):
-    """The pair with null and alternative exchanged; its statistic is -T."""
+    """The pair, or another experiment, with null and alternative exchanged; its statistic is -T."""
 
-    base: Pair
+    base: Any
+
+    def batch_shape(self):
+        return self.base.batch_shape()
+
+    def aligned(self, shape, dtype):
+        return Reversed(self.base.aligned(shape, dtype))
+
+    def defined(self):
+        return self.base.defined()
 
     @property
     def null(self):

@@ -58,7 +58,8 @@ def curve(mechanism, take):
     if name == "dp_sgd":
         return W.subsampled_gaussian(take(), take(), take())
     if name == "replace_one":
-        return W.subsampled_gaussian(take(), take(), take(), adjacency="replace_one")
+        how = {"adjacency": "replace_one", "sampling": "fixed_size"}
+        return W.subsampled_gaussian(take(), take(), take(), **how)
     if name == "relaxed_sgd":
         return R.subsampled_gaussian(take(), take(), take(), take())
     if name == "power":

@@ -209,6 +209,17 @@ def check_users():
     np.testing.assert_allclose(got, truth, rtol=1e-10)
 
 
+def check_cut():
+    """Three records, batches of one: two others are drawn never, once or twice."""
+    got = worst_case.truncated_gaussian(1.25, 0.2, 1, 3, 1).delta(0.4)
+    kept = (0.32 / 2 + 0.04 / 3) * 0.2 / 0.36
+    whole, cut = (
+        shifted_profile([0.0, shift], [1 - rate, rate], 0.4)
+        for shift, rate in ((0.8, 0.2), (1.6, kept))
+    )
+    np.testing.assert_allclose(got, 0.64 * whole + 0.36 * cut, rtol=1e-10)
+
+
 def narrower(true):
     """Lower bound returned as upper."""
 
@@ -349,6 +360,12 @@ SLIPS = {
         "user_level",
         lambda true: lambda noise, rate, steps, records: true(noise, rate, steps, records - 1),
         check_users,
+    ),
+    "one record of the two data sets fewer": Slip(
+        worst_case,
+        "truncated_gaussian",
+        lambda true: lambda noise, rate, n, size, most: true(noise, rate, n, size - 1, most),
+        check_cut,
     ),
     "one link fewer": Slip(Curve, "group", lambda true: lambda self, k: true(self, k - 1),
                            check_group),
