@@ -16,6 +16,8 @@ from jaxpriv._checks import (
     is_traced,
 )
 from jaxpriv._derived import combined_signal, derived, number, reciprocal
+from jaxpriv.catalogue.noise import discrete_gaussian as discrete_gaussian
+from jaxpriv.catalogue.noise import discrete_laplace as discrete_laplace
 from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights

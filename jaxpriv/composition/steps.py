@@ -25,6 +25,7 @@ from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
+from jaxpriv.tradeoff.whole_noise import WholeNoise
 
 
 def together(experiments, axis=None):
@@ -40,7 +41,7 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, Replaced, Symmetric)
+        both_ways = (NormalShift, LaplaceShift, WholeNoise, Replaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(
                 "compose() got symmetric curves among curves of one direction; "

@@ -92,7 +92,7 @@ def tabulate(experiment, reverse):
     # P(L > 1e6): nothing that others lose makes up for it
     endless = xp.exp(rounds[1].log_power[0, -1])
     edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
-    found = lattice.between_points(edges, test, experiment.finite)
+    found = lattice.between_points(edges, test, experiment.isolated)
     most = xp.logaddexp(found.log_mass + xp.log1p(found.error), found.unseen)
     return Table(edges, edges[:-1] + found.rise, most, found.above, found.below, endless)
 

@@ -42,6 +42,10 @@ class Reversed(Pair):
     base: Pair
 
     @property
+    def isolated(self):
+        return self.base.isolated
+
+    @property
     def null(self):
         return Negated(self.base.alternative)
 
