@@ -110,7 +110,8 @@ def _difference(log_up, log_down, isolated):
     log_mass = xp.where(some, start + log1mexp(gap), -xp.inf)
     ulps = 2 * _ULPS * xp.finfo(log_up.dtype).eps * (1 - start)
     error = ulps / xp.where(some, -xp.expm1(gap), 1.0)
-    unseen = xp.where(some | ~any_tail | isolated & (first == second), -xp.inf, start + xp.log(ulps))
+    nothing = some | ~any_tail | isolated & (first == second)
+    unseen = xp.where(nothing, -xp.inf, start + xp.log(ulps))
     return log_mass, xp.stop_gradient(error), xp.stop_gradient(unseen)
 
 

@@ -22,8 +22,9 @@ from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
-from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
+from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.logistic_pair import LogisticShift
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 from jaxpriv.tradeoff.whole_noise import WholeNoise
 
@@ -41,7 +42,7 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, WholeNoise, Replaced, Symmetric)
+        both_ways = (NormalShift, LaplaceShift, LogisticShift, WholeNoise, Replaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(
                 "compose() got symmetric curves among curves of one direction; "
@@ -78,7 +79,7 @@ def repeated(experiment, n):
 
 def _adjacency(experiment):
     """Which adjacency the sub-sampled steps of an experiment are for: a set."""
-    if isinstance(experiment, Replaced):
+    if isinstance(experiment, Replaced) and not isinstance(experiment, Worst):
         return {"replace_one"}
     if isinstance(experiment, (Subsampled, GaussianMixture)):
         return {"add_remove"}
@@ -89,7 +90,7 @@ def _adjacency(experiment):
     inner: tuple = ()
     if isinstance(experiment, Reversed):
         inner = (experiment.base,)
-    elif isinstance(experiment, Symmetric):
+    elif isinstance(experiment, (Symmetric, Worst)):
         inner = experiment.members
     elif isinstance(experiment, Gridded):
         inner = tuple(step.experiment for step in experiment.steps)

@@ -47,7 +47,7 @@ _AT_ZERO = [float(_NUMBERS[m] / math.factorial(m)) for m in range(_ORDER + 1)]
 
 
 def _polynomial(m, centred):
-    """B_m(theta)/m!, given theta - 1/2, by Horner's rule in its square: B_m is even or odd there."""
+    """B_m(theta)/m!, given theta - 1/2, by Horner's rule in its square: even or odd."""
     square, total = centred * centred, 0.0
     for coefficient in _POLYNOMIALS[m][::2]:
         total = total * square + coefficient

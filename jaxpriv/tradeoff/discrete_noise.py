@@ -126,14 +126,12 @@ class DiscreteGaussian(WholeNoise):
         norms = 2 * log_total(self._narrowness)
 
         def tail(start, half):
-            return (
-                log_mills(s * start, s) - 0.5 * s * start * start + log_total(s, half) - norms
-            )
+            return log_mills(s * start, s) - 0.5 * s * start * start + log_total(s, half) - norms
 
         start = xp.full_like(s, 0.5 * self.sensitivity)
         atom = log_total(s, odd) - 0.5 * s * start * start - norms
-        return 1 + 0.5 * xp.exp(atom) - xp.exp(tail(start, odd)) - xp.exp(
-            tail(start + 0.5, not odd)
+        return (
+            1 + 0.5 * xp.exp(atom) - xp.exp(tail(start, odd)) - xp.exp(tail(start + 0.5, not odd))
         )
 
 

@@ -114,9 +114,7 @@ class WholeNoise(Envelope):
         """Rounding of thresholds and losses is a shift of eps; that of masses one of log delta."""
         ulp = 16 * xp.finfo(low.dtype).eps
         size = self.loss_size()
-        ends = xp.stack(
-            [high + ulp * (xp.abs(high) + size), low - ulp * (xp.abs(low) + size)]
-        )
+        ends = xp.stack([high + ulp * (xp.abs(high) + size), low - ulp * (xp.abs(low) + size)])
         own = self.aligned(ends.shape, ends.dtype)
         found = xp.maximum(own.log_delta(ends, reverse), Pair.same_law(ends))
         lower, upper = padded(found[0], found[1])
@@ -235,8 +233,9 @@ def shared_out(alpha, tests, others, log_p, log_q):
     rejects one outcome more, of these masses.
     """
     small = alpha < 0.5
-    gap = xp.where(small, alpha - xp.exp(tests.log_alpha),
-                   xp.exp(tests.log_specificity) - (1 - alpha))
+    gap = xp.where(
+        small, alpha - xp.exp(tests.log_alpha), xp.exp(tests.log_specificity) - (1 - alpha)
+    )
     mass = xp.exp(log_p)
     share = xp.clip(gap / xp.where(mass > 0, mass, 1.0), 0.0, 1.0)
     log_power = safe_log(xp.exp(tests.log_power) + share * xp.exp(log_q))
@@ -295,8 +294,10 @@ class SampledWhole(Subsampled):
         point = self.base.tests(k)
         (up_p, up_q), (down_p, down_q) = (
             self._blended(pair, reverse)
-            for pair in ((point.log_alpha, point.log_power),
-                         (point.log_specificity, point.log_beta))
+            for pair in (
+                (point.log_alpha, point.log_power),
+                (point.log_specificity, point.log_beta),
+            )
         )
         return Point(up_p, down_p, down_q, up_q)
 
