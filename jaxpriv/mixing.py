@@ -76,7 +76,7 @@ def worst_of(*curves):
         >>> one, other = jaxpriv.worst_case.gaussian(1.0), jaxpriv.worst_case.laplace(1.5)
         >>> both = jaxpriv.worst_of(one, other)
         >>> print(f"{both.delta(0.0):.4f} {both.delta(1.4):.4f} {one.delta(1.4):.4f}")
-        0.5276 0.0760 0.0760
+        0.5276 0.0676 0.0676
     """
     if not curves:
         raise ValueError("worst_of() needs at least one curve")

@@ -35,23 +35,24 @@ def _bernoulli(count):
 
 
 _NUMBERS = _bernoulli(_ORDER + 1)
-# rows: the coefficients of B_m(theta)/m! in theta - 1/2, highest first; every other one is 0
-_POLYNOMIALS = [
+# B_m(theta)/m! at theta = 0, and as polynomials in theta - 1/2, lowest coefficient first
+_AT_ZERO = np.array([float(number / math.factorial(m)) for m, number in enumerate(_NUMBERS)])
+_POLYNOMIALS = np.array(
     [
-        float(math.comb(m, k) * _NUMBERS[k] * (Fraction(2, 2**k) - 1) / math.factorial(m))
-        for k in range(m + 1)
+        [
+            float(
+                math.comb(m, k)
+                * _NUMBERS[m - k]
+                * (Fraction(2, 2 ** (m - k)) - 1)
+                / math.factorial(m)
+            )
+            if k <= m
+            else 0.0
+            for k in range(_ORDER + 1)
+        ]
+        for m in range(_ORDER + 1)
     ]
-    for m in range(_ORDER + 1)
-]
-_AT_ZERO = [float(_NUMBERS[m] / math.factorial(m)) for m in range(_ORDER + 1)]
-
-
-def _polynomial(m, centred):
-    """B_m(theta)/m!, given theta - 1/2, by Horner's rule in its square: even or odd."""
-    square, total = centred * centred, 0.0
-    for coefficient in _POLYNOMIALS[m][::2]:
-        total = total * square + coefficient
-    return total * centred if m % 2 else total
+)
 
 
 def is_smooth(r, s):
@@ -78,11 +79,17 @@ def log_mills(r, s):
     def series():
         own, spread = xp.where(smooth, r, 0.5), xp.where(smooth, s, SMOOTH)
         root = xp.sqrt(spread)
-        total, before, now = 0.5, xp.zeros_like(own), xp.ones_like(own)
-        for m in range(1, _ORDER):
+
+        def add(state, entry):
+            total, before, now = state
+            m, share = entry
             before, now = now, -own * now - (m - 1) * spread * before
-            if m % 2:
-                total = total - _AT_ZERO[m + 1] * now
+            return (total - share * now, before, now), None
+
+        half, none, one = xp.full_like(own, 0.5), xp.zeros_like(own), xp.ones_like(own)
+        orders = np.arange(1.0, _ORDER, dtype=np.result_type(own.dtype))
+        shares = _AT_ZERO[2:].astype(orders.dtype)
+        (total, *_), _ = xp.scan(add, (half, none, one), (orders, shares))
         return xp.log(xp.exp(normal(own / root)[2]) / root + total)
 
     def direct():
@@ -113,15 +120,19 @@ def gap_excess(r, s, theta, d):
     D_m = h_m(r) - h_m(r+d) follows from D_(m+1) = -r D_m + d h_m(r+d) - m s D_(m-1), which loses
     nothing however small d.
     """
-    other = r + d
-    centred = theta - 0.5
-    before, now = xp.zeros_like(r), xp.ones_like(r)  # h_(m-1), h_m at r + d
-    less, gap = xp.zeros_like(r), xp.zeros_like(r)  # D_(m-1), D_m
-    total = xp.zeros_like(r)
-    for m in range(_ORDER - 1):
+    other, none, one = r + d, xp.zeros_like(r), xp.ones_like(r)
+    orders = np.arange(0.0, _ORDER - 1, dtype=np.result_type(r.dtype))
+    powers = xp.stack([(theta - 0.5) ** k for k in range(_ORDER + 1)])
+    shares = xp.tensordot(_POLYNOMIALS[2:].astype(orders.dtype), powers, 1)
+
+    def add(state, entry):
+        total, less, gap, before, now = state  # D_(m-1), D_m, and h at r + d
+        m, share = entry
         less, gap = gap, -r * gap + d * now - m * s * less
         before, now = now, -other * now - m * s * before
-        total = total - _polynomial(m + 2, centred) * gap
+        return (total - share * gap, less, gap, before, now), None
+
+    (total, *_), _ = xp.scan(add, (none, none, none, none, one), (orders, shares))
     return total
 
 

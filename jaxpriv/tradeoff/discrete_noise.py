@@ -69,6 +69,9 @@ class DiscreteGaussian(WholeNoise):
         adds and the difference of both tails beyond.
         """
         s, d, sensitivity = self._narrowness, self.step(), self.sensitivity
+        # beyond, logarithms are no numbers any more
+        far = eps / d > (1e150 if eps.dtype == xp.float64 else 1e15)
+        eps = xp.where(far, 0.0, eps)
         crossing = self._crossing(eps)
         k = self.threshold(eps)
         theta = k - crossing
@@ -109,7 +112,8 @@ class DiscreteGaussian(WholeNoise):
             rest = xp.minimum(xp.where(fine, -1.0, eps) + log_b - log_a, -1e-300)
             return xp.logaddexp(first, log_a + log1mexp(rest))
 
-        return xp.minimum(chosen(smooth, gaussian, other), 0.0)
+        value = chosen(smooth, gaussian, other)
+        return xp.where(far, -xp.inf, xp.minimum(value, 0.0))
 
     def gaussian_mu(self):
         """None is known that holds for the far tail."""
