@@ -1,6 +1,6 @@
 """Private selection: the best of several candidates by noisy scores."""
 
-from jaxpriv._checks import NONNEGATIVE, as_parameter
+from jaxpriv._checks import NONNEGATIVE, UNIT, as_parameter
 from jaxpriv._derived import derived
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.discrete import BlackBox
@@ -76,4 +76,8 @@ def report_noisy_max(epsilon, noise="gumbel", monotone=False):
     if noise not in ("gumbel", "exponential", "laplace"):
         raise ValueError(f"noise = {noise!r}; accepted: 'gumbel', 'exponential', 'laplace'")
     found = _range(epsilon, monotone)
-    return Curve(LogisticShift(found) if noise == "gumbel" else BlackBox(found, 0.0))
+    return Curve(
+        LogisticShift(found)
+        if noise == "gumbel"
+        else BlackBox(found, as_parameter("delta", 0.0, UNIT))
+    )

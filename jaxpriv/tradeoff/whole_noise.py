@@ -9,6 +9,7 @@ pair dominates those of all smaller shifts.
 """
 
 from abc import abstractmethod
+from typing import Any
 
 import jax
 
@@ -276,6 +277,7 @@ class SampledWhole(Subsampled):
     (1-rate) Q + rate P.
     """
 
+    base: Any
     isolated = True
 
     def straight(self):

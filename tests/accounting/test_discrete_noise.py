@@ -316,7 +316,10 @@ def test_symmetric_steps_compose_with_these():
 @pytest.mark.parametrize("kind", [pytest.param("gaussian", marks=pytest.mark.slow), "laplace"])
 def test_executors_agree(kind):
     spreads = np.array([0.4, 1.0, 3.9, 4.1, 60.0])
-    make = lambda spread: MAKERS[kind](spread, 2)
+
+    def make(spread):
+        return MAKERS[kind](spread, 2)
+
     for method, argument in (("delta", 0.3), ("delta", -0.3), ("epsilon", 1e-4), ("power", 0.02),
                              ("inverse", 0.4), ("slope", 0.1), ("auc", None)):  # fmt: skip
         args = () if argument is None else (argument,)
@@ -325,7 +328,10 @@ def test_executors_agree(kind):
         assert np.allclose(here, there, rtol=1e-11), method
     low, high = jax.jit(lambda s: make(s).delta_bounds(0.3))(spreads)
     assert np.all((low <= make(spreads).delta(0.3)) & (make(spreads).delta(0.3) <= high))
-    sampled = lambda s: make(s).subsample(0.2).reversed()(0.1)
+
+    def sampled(s):
+        return make(s).subsample(0.2).reversed()(0.1)
+
     assert np.allclose(sampled(spreads), jax.jit(sampled)(jnp.asarray(spreads)), rtol=1e-11)
     mapped = jax.vmap(lambda s: make(s).delta(0.3))(jnp.asarray(spreads))
     assert np.allclose(mapped, make(spreads).delta(0.3))
@@ -355,7 +361,9 @@ def test_gradients(kind, spread):
 
 @pytest.mark.slow
 def test_gradient_of_a_composition():
-    value = lambda s: worst_case.discrete_gaussian(s).compose(8).epsilon(1e-4)
+    def value(s):
+        return worst_case.discrete_gaussian(s).compose(8).epsilon(1e-4)
+
     step = 1e-4
     difference = (value(2.0 + step) - value(2.0 - step)) / (2 * step)
     assert np.isclose(jax.grad(value)(2.0), difference, rtol=1e-4)
