@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import chain, grid
+from jaxpriv.composition import chain, grid, labels
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.tables import Step, tables_of
@@ -286,8 +286,9 @@ def _bracket_of(entry, eps):
     NumPy's lattice grows with the question: until the bracket is narrow, or what widens it is not
     the lattice. Of more than the usual points the rounding of the transforms soon is as wide.
     """
-    steps, rare = None, False
+    steps, rare, isolated = None, False, False
     if not xp.any_jax(entry, eps):
+        isolated = any(step.experiment.isolated for step in entry.steps)
         steps, rare = chain.chain_of(entry.steps, entry.flipped)
     lower, upper = -xp.inf, 0.0
     if rare:
@@ -308,6 +309,9 @@ def _bracket_of(entry, eps):
             break
         low, high = grid.bracket(law)
         lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
+        if isolated and upper - lower > _NARROW:
+            low = labels.lower(entry.steps, tables, bool(entry.flipped), eps, size)
+            lower = xp.maximum(lower, low)
         rate = xp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
         enough = _NARROW if entry.width is None else entry.width * rate
         if sizes and upper - lower <= enough:
