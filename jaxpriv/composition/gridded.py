@@ -311,7 +311,7 @@ def _bracket_of(entry, eps):
         lower, upper = xp.maximum(lower, low), xp.minimum(upper, high)
         if isolated and upper - lower > _NARROW:
             low = labels.lower(entry.steps, tables, bool(entry.flipped), eps, size)
-            lower = xp.maximum(lower, low)
+            isolated, lower = low > lower, max(low, lower)  # asked again where that was of use
         rate = xp.exp(eps + grid.touch(law, eps)[0] - grid.log_delta(law, eps))
         enough = _NARROW if entry.width is None else entry.width * rate
         if sizes and upper - lower <= enough:

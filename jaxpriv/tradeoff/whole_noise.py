@@ -66,11 +66,6 @@ class WholeNoise(Envelope):
     def profile(self, eps):
         """log delta at eps >= 0."""
 
-    @property
-    def null(self):
-        """For `Subsampled`, which takes tests from this pair and no law."""
-        raise TypeError("noise on whole numbers has no density")
-
     def straight(self):
         return True
 
