@@ -3,8 +3,8 @@
 Neighbours are two values of one record. The full adversary tests one known value against another
 known one. The relaxed adversary of `jaxpriv.relaxed` tests a known value against "some other one",
 a composite alternative, by a test that treats all others alike: of all tests whose power is the
-same whichever other value it is the best is that against a uniform draw of it, here also the
-generalised likelihood ratio test.
+same whichever other value it is the best is that against a uniform draw of it. Of k-ary randomised
+response it is the generalised likelihood ratio test; of unary encoding it is better than that one.
 """
 
 from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_whole
@@ -12,6 +12,7 @@ from jaxpriv._derived import derived
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.local import (
     KaryResponse,
+    OtherBit,
     OtherValue,
     UnaryEncoding,
     loss_of_permanent_noise,
@@ -126,3 +127,34 @@ def k_ary_other_value(epsilon, categories):
     """
     check_whole("categories", categories, least=2, most=_MOST)
     return Curve(OtherValue(as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
+
+
+def unary_other_value(epsilon, categories, optimised=False):
+    """Unary encoding against an adversary who asks whether the value is a certain one, and does not
+    know which it is else.
+
+    It sees whether the suspected value's bit is set, and how many of the other bits are: with m of
+    k - 1 set, and b = 1 if the suspected one is, the loss is
+    log(1 + m (e^epsilon - 1)/(k - 1)) - b epsilon.
+
+    Args:
+        epsilon, optimised: as in `jaxpriv.worst_case.unary_encoding`.
+        categories: k, whole, 2 ... 64; 2 is the full adversary.
+
+    Returns: the forward `Curve`; quote `symmetric()`, beside `jaxpriv.worst_case.unary_encoding`.
+        Composed reports are those of values of which each is another one.
+    Guarantee: none for differential privacy; bounds bracket this adversary's numbers.
+    Raises: ValueError for values outside their range, TypeError if optimised is no bool.
+    Source: derived here, as `jaxpriv.relaxed.k_ary_randomized_response`.
+
+        >>> import jaxpriv
+        >>> curve = jaxpriv.relaxed.unary_encoding(2.0, 20)
+        >>> worst = jaxpriv.worst_case.unary_encoding(2.0)
+        >>> print(f"{curve.symmetric().delta(1.0):.4f} {worst.delta(1.0):.4f}")
+        0.0694 0.3378
+    """
+    check_whole("categories", categories, least=2, most=64)
+    if not isinstance(optimised, bool):
+        raise TypeError(f"optimised = {optimised!r} is not a bool")
+    epsilon = as_parameter("epsilon", epsilon, NONNEGATIVE)
+    return Curve(OtherBit(epsilon, int(categories), optimised))

@@ -5,6 +5,8 @@ from abc import abstractmethod
 from dataclasses import field
 from typing import Any
 
+import numpy as np
+
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
@@ -98,6 +100,51 @@ class OtherValue(Outcomes):
         top = xp.where(small, near, far)
         loss = xp.stack([-epsilon, top], -1)
         return Discrete(null, alternative, loss, xp.zeros_like(epsilon))
+
+
+@pytree
+class OtherBit(Outcomes):
+    """Unary encoding of a value against that of some other value, all as likely: is the value's bit
+    set, and how many of the k - 1 others are?
+
+    With m of them set the mean likelihood ratio is 1 + x (e^epsilon - 1), x = m/(k - 1), times
+    e^-epsilon where the value's own bit is set, whatever the bits' probabilities.
+    """
+
+    loss: Any
+    categories: int = field(metadata={"static": True})
+    optimised: bool = field(metadata={"static": True})
+
+    def full(self):
+        return False
+
+    def _log_bits(self, epsilon):
+        """log p, 1 - p, q, 1 - q: of the own bit and of another to be set, or not."""
+        if self.optimised:
+            even, rest = xp.full_like(epsilon, -math.log(2.0)), -xp.log1p(xp.exp(-epsilon))
+            return even, even, rest - epsilon, rest
+        kept = -xp.log1p(xp.exp(-epsilon / 2))
+        return kept, kept - epsilon / 2, kept - epsilon / 2, kept
+
+    def aligned(self, shape, dtype):
+        epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)[..., None]
+        others = self.categories - 1
+        m = np.arange(others + 1, dtype=np.result_type(epsilon.dtype))
+        ways = np.array([math.log(math.comb(others, int(count))) for count in m], m.dtype)
+        own, fallen, other, rest = self._log_bits(epsilon)
+        counts = ways + m * other + (others - m) * rest
+        # both ascending: from -epsilon to 0 with the own bit, from 0 to epsilon without
+        share = m / others
+        first = xp.log1p(xp.expm1(-epsilon) * (1 - share))
+        small, some = epsilon < 1, m > 0
+        near = xp.log1p(xp.expm1(xp.where(small, epsilon, 0.0)) * share)
+        left = xp.where(some, share + (1 - share) * xp.exp(-epsilon), 1.0)
+        far = xp.where(some, epsilon + xp.log(left), 0.0)
+        loss = xp.concatenate([first, xp.where(small, near, far)], -1)
+        # of the last, log1p may have lost what epsilon is
+        loss = xp.concatenate([-epsilon, loss[..., 1:-1], epsilon], -1)
+        null = xp.concatenate([own + counts, fallen + counts], -1)
+        return Discrete(null, null + loss, loss, xp.zeros_like(epsilon[..., 0]))
 
 
 def loss_of_permanent_noise(noise):

@@ -141,6 +141,36 @@ def test_who_does_not_know_the_other_value(epsilon, categories):
         assert np.allclose(reached, curve.power(np.sum(null[rejects])), rtol=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("optimised", [False, True])
+@pytest.mark.parametrize("categories", [2, 5])
+def test_who_does_not_know_the_other_bit(epsilon, optimised, categories):
+    half = np.exp(epsilon / 2)
+    keep, flip = (0.5, 1 / (1 + np.exp(epsilon))) if optimised else (half / (1 + half),
+                                                                     1 / (1 + half))  # fmt: skip
+    laws = [encoding(keep, flip, categories, value) for value in range(categories)]
+    curve = relaxed.unary_encoding(epsilon, categories, optimised)
+    check_pair(curve, laws[0], np.mean(laws[1:], 0))
+    if epsilon:
+        generalised = np.maximum.reduce(laws[1:]) / laws[0]
+        rejects = generalised > 1 + 1e-9
+        level, power = np.sum(laws[0][rejects]), np.sum(laws[1][rejects])
+        assert power <= curve.power(min(level, 1.0)) + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 40.0])
+def test_many_other_bits(epsilon):
+    curve = relaxed.unary_encoding(epsilon, 64)
+    assert curve.epsilon(0.0) == epsilon
+    assert curve.delta(0.0) < worst_case.unary_encoding(epsilon).delta(0.0) * (1 + 1e-12)
+    low, high = curve.advantage_bounds()
+    assert low <= curve.advantage() <= high < low + 1e-11
+    known = curve.experiment.aligned((), np.float64)
+    assert np.all(np.diff(known.loss) >= 0)
+    assert np.isclose(np.exp(known.null).sum(), 1.0, rtol=1e-12)
+    assert np.isclose(np.exp(known.alternative).sum(), 1.0, rtol=1e-12)
+
+
 def test_relaxed_is_above_the_worst_case():
     levels = np.linspace(0.001, 0.999, 99)
     for categories in (2, 3, 50):
@@ -157,6 +187,7 @@ MAKERS = {
     "symmetric": worst_case.unary_encoding,
     "optimised": lambda e: worst_case.unary_encoding(e, optimised=True),
     "relaxed": lambda e: relaxed.k_ary_randomized_response(e, 5),
+    "relaxed unary": lambda e: relaxed.unary_encoding(e, 4),
 }
 
 
@@ -199,6 +230,11 @@ def test_refuses_other_arguments():
             worst_case.rappor(0.5, hashes)
     with pytest.raises(TypeError, match="optimised"):
         worst_case.unary_encoding(1.0, optimised="yes")
+    with pytest.raises(TypeError, match="optimised"):
+        relaxed.unary_encoding(1.0, 3, optimised=1)
+    for categories in (1, 65, 2.0):
+        with pytest.raises(ValueError, match="categories"):
+            relaxed.unary_encoding(1.0, categories)
 
 
 SLIPS = [
@@ -207,6 +243,8 @@ SLIPS = [
      lambda: test_k_ary(1.0, 3)),
     (local.UnaryEncoding, "log_masses", lambda self, e: (-np.log1p(np.exp(-e)), -np.inf + e),
      lambda: test_unary(1.0, False)),
+    (local.OtherBit, "_log_bits", lambda self, e: (-np.log1p(np.exp(-e)),) * 4,
+     lambda: test_who_does_not_know_the_other_bit(1.0, False, 5)),
     (local.OtherValue, "full", lambda self: True, test_relaxed_is_above_the_worst_case),
     (local.TwoValues, "reversed", lambda self: local.OtherValue(self.loss, 2),
      lambda: test_k_ary(1.0, 3)),
