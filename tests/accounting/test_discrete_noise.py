@@ -338,7 +338,18 @@ def test_executors_agree(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("spread", [0.6, 2.3, 4.2, 35.0])
+def test_gradient_of_a_profile(spread):
+    def value(s):
+        return worst_case.discrete_gaussian(s, 2).log_delta(0.2 / spread)
+
+    step = 1e-6 * spread
+    difference = (value(spread + step) - value(spread - step)) / (2 * step)
+    assert np.isclose(jax.grad(value)(spread), difference, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param("gaussian", marks=pytest.mark.long), "laplace"])
 @pytest.mark.parametrize("spread", [0.6, 2.3, 4.2, 35.0])
 def test_gradients(kind, spread):
     eps = 0.2 / spread
@@ -360,6 +371,7 @@ def test_gradients(kind, spread):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_gradient_of_a_composition():
     def value(s):
         return worst_case.discrete_gaussian(s).compose(8).epsilon(1e-4)

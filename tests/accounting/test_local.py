@@ -191,8 +191,10 @@ MAKERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["k-ary", *(pytest.param(k, marks=pytest.mark.slow) for k in list(MAKERS)[1:])]
+    "kind",
+    [pytest.param(k, marks=() if k == "k-ary" else pytest.mark.long) for k in MAKERS],
 )
 def test_executors_and_gradients(kind):
     epsilons = np.array([0.2, 0.7, 1.4])
