@@ -17,14 +17,14 @@ from jaxpriv import (
 )
 from jaxpriv.accounting import calibrate, compose
 from jaxpriv.curve import Curve
-from jaxpriv.mixing import mixture
+from jaxpriv.mixing import mixture, worst_of
 from jaxpriv.resilience import detection_resilience
 from jaxpriv.tradeoff.certified import WideBracket
 
 __version__ = "0.1.0"
 __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
            "detection_resilience", "filters", "membership", "mixture", "random", "relaxed", "stats",
-           "target", "tradeoff", "worst_case"]
+           "target", "tradeoff", "worst_case", "worst_of"]
 # imported when first asked for: tables, trainers and loaders bring Flax and more,
 # which curves do not need
 _LATER = ("correlated", "datasets", "report", "training")

@@ -1,4 +1,4 @@
-"""Mixtures of curves: one of several experiments, drawn with known weights."""
+"""One of several experiments: drawn with known weights, or the worst of them."""
 
 import jax
 import numpy as np
@@ -7,6 +7,7 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import Domain, as_parameter, is_traced
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.averaged import Mixture
+from jaxpriv.tradeoff.hull import Worst
 
 
 def mixture(curves, weights):
@@ -46,6 +47,40 @@ def mixture(curves, weights):
     return Curve(
         Mixture(tuple(members), tuple(weights[..., np.asarray(group)] for group in groups.values()))
     )
+
+
+def worst_of(*curves):
+    """The curve that holds whichever of several mechanisms it is that runs: the lower convex
+    envelope of the curves, in both directions; its profile is the largest of theirs.
+
+    For what is not known of a mechanism: its noise, its kind, or a number that grows or falls with
+    privacy loss and of which an interval is known. There the interval's worse end is the curve: of
+    additive noise whose density (or masses) is log-concave the best test rejects from some point
+    on, P(X >= t - s) grows with the sensitivity s, and so does every profile:
+    `worst_case.gaussian(high/std)` covers each sensitivity in [low, high], and so it is with
+    `laplace`, `discrete_gaussian`, `discrete_laplace` and the relaxed adversary's magnitudes. That
+    adversary's test is the same for all of them, so it loses nothing by not knowing which.
+
+    Args:
+        curves: one or more `Curve`s, of broadcastable batches; several directions of one are both
+            covered.
+
+    Returns: a `Curve`, its own reverse. `compose(n)` and `jaxpriv.compose` take it for the bound of
+        each step, any of which may be any of the mechanisms; where one and the same runs in all
+        steps `worst_of` of the compositions is smaller.
+    Guarantee: all bounds bracket the envelope, which dominates each of the mechanisms.
+    Raises: ValueError without curves. Source: Zhu, Dong and Wang 2022, for dominating pairs from
+        profiles and their composition.
+
+        >>> import jaxpriv
+        >>> one, other = jaxpriv.worst_case.gaussian(1.0), jaxpriv.worst_case.laplace(1.5)
+        >>> both = jaxpriv.worst_of(one, other)
+        >>> print(f"{both.delta(0.0):.4f} {both.delta(1.4):.4f} {one.delta(1.4):.4f}")
+        0.5276 0.0676 0.0676
+    """
+    if not curves:
+        raise ValueError("worst_of() needs at least one curve")
+    return Curve(Worst(tuple(curve.experiment for curve in curves)))
 
 
 def as_weights(weights):

@@ -18,6 +18,13 @@ from jaxpriv._checks import (
     is_traced,
 )
 from jaxpriv._derived import combined_signal, derived, grown, number, reciprocal
+from jaxpriv.catalogue.local import k_ary_randomized_response as k_ary_randomized_response
+from jaxpriv.catalogue.local import rappor as rappor
+from jaxpriv.catalogue.local import unary_encoding as unary_encoding
+from jaxpriv.catalogue.noise import discrete_gaussian as discrete_gaussian
+from jaxpriv.catalogue.noise import discrete_laplace as discrete_laplace
+from jaxpriv.catalogue.selection import exponential_mechanism as exponential_mechanism
+from jaxpriv.catalogue.selection import report_noisy_max as report_noisy_max
 from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights

@@ -43,6 +43,7 @@ FLOORS = [
     {"composition"},
     {"curve"},
     {"mixing", "resilience"},
+    {"catalogue"},
     {"accounting", "worst_case", "relaxed", "membership", "target"},
     {"attacks", "auditing", "correlated", "filters"},
     {"datasets", "training"},

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import chain, grid
+from jaxpriv.composition import chain, grid, labels
 from jaxpriv.composition.centred import solved, start_of
 from jaxpriv.tradeoff.stepping import stepped_out
 
@@ -30,6 +30,7 @@ def brackets(entry, center, ends):
     if xp.any_jax(entry, center, ends):
         return _on(entry.law(center, entry.tables()), ends)
     steps, rare = chain.chain_of(entry.steps, entry.flipped)
+    labelled = Labelled(entry)
     known = [np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)]
 
     def too_wide(enough):
@@ -39,8 +40,10 @@ def brackets(entry, center, ends):
     def add(lower, upper, rate):
         known[:] = np.fmax(known[0], lower), np.fmin(known[1], upper), rate
 
-    def look(law):
-        add(*_on(law, ends))
+    def look(size):
+        law = entry.law(center, tables, size)
+        lower, upper, rate = _on(law, ends)
+        add(labelled.lower(tables, size, ends, lower, upper), upper, rate)
         return too_wide(_NARROW)
 
     if rare:
@@ -48,7 +51,7 @@ def brackets(entry, center, ends):
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
     tables = entry.tables()
-    _grow(entry, lambda size: look(entry.law(center, tables, size)))
+    _grow(entry, look)
     if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
         lower, upper, _ = _by_chain(steps, ends)
         add(lower, upper, known[2])
@@ -61,6 +64,7 @@ def epsilon_bracket(entry, lowest, log_delta):
     """
     steps, rare = chain.chain_of(entry.steps, entry.flipped)
     eps, low, high, enough = None, 0.0, np.inf, entry.width
+    labelled = Labelled(entry)
 
     def add(found):
         nonlocal low, high
@@ -70,8 +74,15 @@ def epsilon_bracket(entry, lowest, log_delta):
         add(chain.epsilon_bracket(steps, lowest, log_delta))
         if high - low <= (_HELPLESS * high if enough is None else enough):
             return low, high
-    tables = entry.tables()
+    tables, bound = entry.tables(), entry.loss_bound(False)
     eps = start_of(entry, tables, log_delta)
+
+    def at(law, size, ends):
+        """From the largest loss on nothing is left, rounding apart."""
+        lower, upper, rate = _on(law, ends)
+        lower = labelled.lower(tables, size, ends, lower, upper)
+        lower = np.where(ends >= bound, -np.inf, lower)
+        return lower, np.where(ends > bound * (1 + 1e-13), -np.inf, upper), rate
 
     def look(size):
         nonlocal eps, enough
@@ -80,10 +91,10 @@ def epsilon_bracket(entry, lowest, log_delta):
             add((np.inf, np.inf))
             return 0.0
         eps = np.maximum(solved(law, log_delta, eps, _NEAR), 0.0)
-        (lower,), (upper,), (rate,) = _on(law, eps[None])
+        (lower,), (upper,), (rate,) = at(law, size, eps[None])
         if not upper - lower <= _HOPELESS:
             return np.inf
-        add(stepped_out(eps, partial(_below_largest, entry, law), lowest, log_delta))
+        add(stepped_out(eps, partial(at, law, size), lowest, log_delta))
         if entry.width is None:
             enough = _NARROW / rate
         return (high - low) / enough
@@ -96,17 +107,25 @@ def epsilon_bracket(entry, lowest, log_delta):
     return low, high
 
 
+class Labelled:
+    """Lower ends of isolated outcomes by their labels, as long as these are of use."""
+
+    def __init__(self, entry):
+        self.entry = entry
+        self.useful = any(step.experiment.isolated for step in entry.steps)
+
+    def lower(self, tables, size, ends, lower, upper):
+        if not self.useful or np.max(upper - lower) <= _NARROW:
+            return lower
+        steps, flipped = self.entry.steps, bool(self.entry.flipped)
+        found = np.array([labels.lower(steps, tables, flipped, eps, size) for eps in ends])
+        self.useful = bool(np.any(found > lower))
+        return np.fmax(lower, found)
+
+
 def _least(steps):
     """The width of log delta from which on laws at uneven losses are tried."""
     return _WIDE if steps.count <= _FEW else _VERY_WIDE
-
-
-def _below_largest(entry, law, ends):
-    """`_on`; from the largest loss on nothing is left, rounding apart."""
-    bound = entry.loss_bound(False)
-    lower, upper, rate = _on(law, ends)
-    lower = np.where(ends >= bound, -np.inf, lower)
-    return lower, np.where(ends > bound * (1 + 1e-13), -np.inf, upper), rate
 
 
 def _grow(entry, look):

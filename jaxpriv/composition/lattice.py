@@ -58,15 +58,15 @@ def cells(experiment, points, reverse):
     """The `Cells` between successive points, for one direction (data, not a choice of programs)
     and scalar parameters.
     """
-    return between_points(points, touch(experiment, points, reverse), experiment.finite)
+    return between_points(points, touch(experiment, points, reverse), experiment.isolated)
 
 
-def between_points(points, test, finite):
+def between_points(points, test, isolated):
     """The `Cells` from the tests at the points;
-    of finitely many outcomes none lie between equal tails.
+    of isolated outcomes none lie between equal tails.
     """
-    log_p, error_p, unseen_p = _difference(test.log_power, test.log_beta, finite)
-    log_q, error_q, unseen_q = _difference(test.log_alpha, test.log_specificity, finite)
+    log_p, error_p, unseen_p = _difference(test.log_power, test.log_beta, isolated)
+    log_q, error_q, unseen_q = _difference(test.log_alpha, test.log_specificity, isolated)
     width = points[1:] - points[:-1]
     some = xp.isfinite(log_p) & xp.isfinite(log_q)
     rise = xp.where(
@@ -96,7 +96,7 @@ def touch(experiment, points, reverse):
     )
 
 
-def _difference(log_up, log_down, finite):
+def _difference(log_up, log_down, isolated):
     """Of the mass between successive points, from the smaller of both tails:
     log, relative error, log of what is unseen.
     """
@@ -110,7 +110,8 @@ def _difference(log_up, log_down, finite):
     log_mass = xp.where(some, start + log1mexp(gap), -xp.inf)
     ulps = 2 * _ULPS * xp.finfo(log_up.dtype).eps * (1 - start)
     error = ulps / xp.where(some, -xp.expm1(gap), 1.0)
-    unseen = xp.where(some | ~any_tail | finite & (first == second), -xp.inf, start + xp.log(ulps))
+    nothing = some | ~any_tail | isolated & (first == second)
+    unseen = xp.where(nothing, -xp.inf, start + xp.log(ulps))
     return log_mass, xp.stop_gradient(error), xp.stop_gradient(unseen)
 
 

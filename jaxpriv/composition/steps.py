@@ -27,11 +27,13 @@ from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
-from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
+from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.largest_sum import LargestSum
+from jaxpriv.tradeoff.logistic_pair import LogisticShift
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
+from jaxpriv.tradeoff.whole_noise import WholeNoise
 
 
 def together(experiments, axis=None):
@@ -50,7 +52,8 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, Replaced, ReplacedGaussian, CutReplaced, Symmetric)
+        both_ways = (NormalShift, LaplaceShift, LogisticShift, WholeNoise, Replaced,
+                     ReplacedGaussian, CutReplaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(
                 "compose() got symmetric curves among curves of one direction; "
@@ -105,6 +108,8 @@ def repeated(experiment, n):
 
 def _adjacency(experiment):
     """Which adjacency the sub-sampled steps of an experiment are for: a set."""
+    if isinstance(experiment, Worst):
+        return set()
     if isinstance(experiment, (Replaced, ReplacedGaussian, CutReplaced)):
         return {"replace_one"}
     if isinstance(experiment, (Subsampled, GaussianMixture, CutGaussian)):
@@ -116,7 +121,7 @@ def _adjacency(experiment):
     inner: tuple = ()
     if isinstance(experiment, Reversed):
         inner = (experiment.base,)
-    elif isinstance(experiment, Symmetric):
+    elif isinstance(experiment, (Symmetric, Worst)):
         inner = experiment.members
     elif isinstance(experiment, Gridded):
         inner = tuple(step.experiment for step in experiment.steps)

@@ -11,6 +11,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition import lattice
 
 _TABLE = 1024
+_ENDLESS = 1e300
 _FLOOR = -230.0  # log of the probability beyond which a single step's losses are not followed
 
 
@@ -89,10 +90,11 @@ def tabulate(experiment, reverse):
         return edges, (points, test)
 
     _, rounds = xp.scan(round_, probe, length=2)
-    # P(L > 1e6): nothing that others lose makes up for it
-    endless = xp.exp(rounds[1].log_power[0, -1])
+    # P(L > 1e300): neither what others lose nor an eps that is asked for makes up for it
+    last = lattice.touch(experiment, xp.full(1, _ENDLESS, dtype), reverse).log_power[0]
+    endless = xp.where(xp.isnan(last), 0.0, xp.exp(last))
     edges, test = jax.tree.map(lambda leaf: leaf[1], rounds)
-    found = lattice.between_points(edges, test, experiment.finite)
+    found = lattice.between_points(edges, test, experiment.isolated)
     most = xp.logaddexp(found.log_mass + xp.log1p(found.error), found.unseen)
     return Table(edges, edges[:-1] + found.rise, most, found.above, found.below, endless)
 

@@ -52,10 +52,15 @@ class Point(NamedTuple):
 
 class Experiment(ABC):
     """Base of dominating pairs and of what is built from them.
-    finite: has it finitely many outcomes?
+    finite: has it finitely many outcomes? isolated: has every outcome positive probability, so
+    that none lies between tests whose tails are equal?
     """
 
     finite = False
+
+    @property
+    def isolated(self) -> bool:
+        return self.finite
 
     @abstractmethod
     def errors(self, alpha, reverse):

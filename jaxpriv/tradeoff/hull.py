@@ -292,6 +292,16 @@ class Replaced(Hull):
         )
 
 
+@pytree
+class Worst(Replaced):
+    """A hull of different mechanisms, any of which each step may be."""
+
+    def subsampled(self, rate):
+        raise ValueError(
+            "subsample() of the worst of several curves: sub-sample each of them, then worst_of()"
+        )
+
+
 def _largest_bracket(found):
     lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
     return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)

@@ -10,7 +10,7 @@ _NOTHING = 1e-9
 
 def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
     """The x in [low, high] where an increasing function crosses zero, elementwise:
-    the best of a fixed number of tries.
+    the best of a fixed number of tries. Also of bends and steps, where Newton's may not converge.
 
     Args:
         function: x -> (value, slope); the slope may be rough, zero or infinite,
@@ -24,9 +24,11 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
     """
 
     def step(state):
-        count, low, high, x, best, smallest, _ = state
+        count, low, high, x, best, smallest, _, last, before = state
         value, slope = function(x)
         size = xp.abs(value)
+        # where two steps do not halve the value Newton's tries may go round and round
+        stuck = (size > 0.5 * before) & (size > _NOTHING)
         # the iterate after the root, where rounding is all that is left,
         # may be thrown to the bracket's middle
         best = xp.where(size < smallest, x, best)
@@ -37,12 +39,14 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
         # at the root rounding alone decides on which side of it the proposal is
         there = (size < _NOTHING) & (xp.abs(proposal - x) <= 4 * ulp * xp.abs(x))
         good = (slope > 0) & ((proposal > low) & (proposal < high) | there)
-        proposal = xp.where(good, proposal, 0.5 * low + 0.5 * high)
-        return count + 1, low, high, proposal, best, smallest, xp.abs(proposal - x)
+        proposal = xp.where(good & ~stuck, proposal, 0.5 * low + 0.5 * high)
+        change = xp.abs(proposal - x)
+        return count + 1, low, high, proposal, best, smallest, change, size, last
 
     ulp = xp.finfo(low.dtype).eps
     start = 0.5 * low + 0.5 * high if start is None else xp.clip(start, low, high)
-    state = 0, low, high, start, start, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf)
+    endless = xp.full_like(start, xp.inf)
+    state = 0, low, high, start, start, endless, endless, endless, endless
     if tolerance is None:
 
         def settled(state):

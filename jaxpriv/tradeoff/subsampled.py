@@ -53,6 +53,10 @@ class Reversed(Pair):
         return self.base.defined()
 
     @property
+    def isolated(self):
+        return self.base.isolated
+
+    @property
     def null(self):
         return Negated(self.base.alternative)
 

@@ -1,0 +1,149 @@
+"""A lower bound of a composed profile for laws of isolated outcomes, by NumPy.
+
+To move an outcome down to a lattice's point is an error of first order, unless neighbours can be
+merged with it (`jaxpriv.composition.lattice`), of which isolated outcomes have none. Here every
+outcome has the number of its cell as a label, and of all steps together whatever has the same sum
+of labels is merged: one test less can be told apart (data processing), but the loss within such a
+class varies by a spacing times the square root of the steps only, which is of second order. What is
+merged has the masses P and Q, so both are composed, each by its own transform:
+
+    delta(eps) >= sum over sums of labels of (P - e^eps Q)_+.
+
+With c the tilt and L the loss that a sum of labels stands for, P e^(cL - K) and Q e^((1+c)L - K)
+are of one size. For c < 0 one less delta is summed: min(P, e^eps Q), and all that was left out.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxpriv.composition import grid, lattice
+from jaxpriv.composition.line import Term
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import ROUNDING
+
+_ULP = 2.0**-52
+_BACK = 16.0  # standard deviations, of a spacing, before eps from which on gains are summed
+
+
+class _Sums(NamedTuple):
+    """Over all steps: logarithms of both transforms (2, frequencies) and of bounds of their
+    modulus, the relative error of that; K, the loss of label 0, how large losses are; K at two
+    further tilts; the error of K, and the mass that has no label.
+    """
+
+    log_size: np.ndarray
+    angle: np.ndarray
+    log_most: np.ndarray
+    unrest: np.ndarray
+    value: float
+    origin: float
+    far: float
+    shifted: np.ndarray
+    doubt: float
+    missing: float
+
+
+def _labelled(own, experiment, table, reverse):
+    """(the first label, labels' losses, log P at most as large, Q's share of it e^label) of a step,
+    and the mass without a label.
+    """
+    size, c, spacing = own.size // 4, own.c, own.spacing
+    _, mean, _ = table.cumulants(c)
+    origin = np.round(mean / spacing) * spacing
+    low = grid.extent(table, c, np.ones(()), 0.0)[0]
+    first = np.floor((low - origin) / spacing) - 1
+    points = origin + (first - 0.5 + np.arange(size + 1)) * spacing
+    label = origin + (first + np.arange(size)) * spacing
+    found = lattice.cells(experiment, points, reverse)
+    lowest = points[:-1] + np.maximum(found.rise - found.doubt, 0.0)
+    log_p = found.log_mass + np.log1p(-np.minimum(found.error, 1 - 1e-16))
+    lost = np.exp(found.log_mass) * (2 * found.error + 1e-15) + np.exp(found.unseen)
+    lowest = lowest - 4 * _ULP * (np.abs(lowest) + np.abs(points[-1]))
+    return origin, first, label, log_p, label - lowest, np.sum(lost) + found.below + found.above
+
+
+def _added(own, sums, reverse, experiment, count, table):
+    """The sums with `count` steps of one mechanism."""
+    origin, first, label, log_p, ahead, lost = _labelled(own, experiment, table, reverse)
+    exponent = log_p + own.c * label
+    value = np.logaddexp.reduce(exponent)
+    masses = np.exp(exponent - value) * np.stack([np.ones_like(ahead), np.exp(ahead)])
+    wide = np.zeros((2, own.size))
+    wide[:, : label.size] = masses
+    phi = np.fft.rfft(np.roll(wide, int(first), 1), axis=1)
+    modulus = np.abs(phi)
+    alive = modulus > 1e-145
+    log_size = np.where(alive, np.log(np.where(alive, modulus, 1.0)), -333.0)
+    angle = np.where(alive, np.angle(phi), 0.0)
+    sizes = np.where(masses[0] > 0, np.abs(log_p), 0.0) + np.abs(own.c * label)
+    entry = _ULP * (8 + np.sum(masses[1] * sizes) + abs(value))
+    error = np.max(np.sum(masses, 1)) * (entry + _ULP * 4 * math.log2(own.size))
+    unrest = error / (modulus + error) + _ULP * (np.abs(log_size) + np.abs(angle))
+    shifted = np.array([np.logaddexp.reduce(log_p + (own.c + s) * label) for s in own.shifts])
+    steps = _Sums(log_size, angle, np.log(modulus + error), unrest, value, origin,
+                  max(abs(origin), abs(label[0]), abs(label[-1])), shifted,
+                  entry + 4 * _ULP * (1 + abs(value)), lost)  # fmt: skip
+    return jax.tree.map(lambda total, one: total + count * one, sums, steps)
+
+
+@np.errstate(all="ignore")
+def lower(steps, tables, reverse, eps, size):
+    """A lower bound of log delta(eps) of `Step`s with scalar parameters, in one direction."""
+    terms = tuple(Term(table, step.count) for table, step in zip(tables, steps))
+    spans = [np.zeros(1)]
+    own = grid.locate(terms, spans, eps, size)
+    flat = np.zeros((2, size // 2 + 1))
+    sums = _Sums(flat, flat, flat, flat, 0.0, 0.0, 0.0, np.zeros(2), 0.0, 0.0)
+    for step, table in zip(steps, tables):
+        for member in np.flatnonzero(step.count > 0):
+            parts = jax.tree.map(lambda leaf, at=member: leaf[at],
+                                 (step.experiment, step.count, table))  # fmt: skip
+            sums = _added(own, sums, reverse, *parts)
+    found = _bounded(own, sums, eps, sum(float(np.sum(step.count)) for step in steps))
+    return found if np.isfinite(found) else -np.inf
+
+
+def _bounded(own, sums, eps, count):
+    size, c, spacing, under, over, shifts = own
+    nu = np.fft.irfft(np.exp(sums.log_size + 1j * sums.angle), size, axis=1)
+    rounding = sums.unrest + _ULP * (8 + 4 * math.log2(size))
+    noise = 2 * np.sum(np.exp(sums.log_most) * rounding, 1) / size
+    start = np.ceil((eps - under - sums.origin) / spacing)
+    nu = np.maximum(np.roll(nu, -int(np.mod(start, size)), 1), 0.0)
+    loss = sums.origin - eps + (start + np.arange(size)) * spacing
+    scale = sums.value - c * eps
+    blur = 8 * _ULP * (sums.far + abs(start * spacing) + abs(eps)) * (1 + abs(c))
+    doubt = sums.doubt + _ULP * (64 + 2 * abs(scale))
+
+    def beyond(end, distance):
+        """Chernoff's bound of the tilted mass beyond eps + distance."""
+        bound = sums.shifted[end] - sums.value - shifts[end] * (eps + distance)
+        return 1.0 if np.isnan(bound) else np.exp(min(bound, 0.0))
+
+    if c < 0:
+        out = beyond(0, over) + beyond(1, -under)
+        sides = loss > 0
+        weight = np.exp(-np.where(sides, 1 + c, c) * loss)
+        powers = np.exp(np.minimum(-c * loss, 700.0)), np.exp(np.minimum(-(1 + c) * loss, 700.0))
+        rest = np.minimum(nu[0] * powers[0], nu[1] * powers[1])
+        rest = np.sum(rest) * (1 + blur) + np.sum(weight * np.where(sides, *noise[::-1])) + out
+        log_rest = np.log(rest) + scale + doubt
+        most = np.logaddexp(log_rest, np.log(sums.missing))
+        return _down(log1mexp(most)) if most < 0 else -np.inf
+    before = min(_BACK * spacing * math.sqrt(count), under)
+    out = beyond(0, spacing * size - before) + beyond(1, -under)
+    some = loss > -before
+    loss, nu = loss[some], nu[:, some]
+    outward = np.exp(-loss)
+    weight = np.exp(-c * loss)
+    gain = np.maximum(nu[0] - nu[1] * outward, 0.0)
+    wrong = (noise[0] + noise[1] * outward + blur * (nu[0] + nu[1] * outward)) * (gain > 0)
+    total = np.sum((gain - wrong) * weight) - out * np.max(weight)
+    return _down(np.log(total) + scale - doubt) if total > 0 else -np.inf
+
+
+def _down(value):
+    return value - ROUNDING * _ULP * (1 + abs(value))
