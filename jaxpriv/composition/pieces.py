@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
@@ -13,6 +14,7 @@ from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
+from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.cut_batches import CutGaussian
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
@@ -23,10 +25,22 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 def behind(parameter):
     """A parameter with an axis for members behind its own."""
-    return jax.tree.map(
-        lambda leaf: (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))[..., None],
-        parameter,
-    )
+    return _widened(parameter, 0)
+
+
+def _widened(parameter, kept):
+    """With an axis before the last `kept`, along which mixtures have what is drawn."""
+
+    def each(part):
+        if isinstance(part, Mixture):
+            return Mixture(_widened(part.members, kept + 1), _widened(part.weights, kept + 1))
+        if kept and isinstance(part, Directed):
+            raise ValueError("compose() got a mixture of compositions, which is no single step")
+        leaf = part if isinstance(part, jax.Array) else np.asarray(part)
+        # one of fewer axes is the same for all that is drawn
+        return leaf if leaf.ndim < kept else leaf[(..., None) + (slice(None),) * kept]
+
+    return jax.tree.map(each, parameter, is_leaf=lambda part: isinstance(part, (Mixture, Directed)))
 
 
 def apart(parameter):
@@ -94,10 +108,12 @@ def grouped(pieces):
     groups: dict = {}
     for piece in pieces:
         leaves, structure = jax.tree.flatten(piece)
-        groups.setdefault(
-            (structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []
-        ).append(piece)
-    return tuple(map(_joined, groups.values()))
+        kind = structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)
+        # what a mixture draws is behind the members
+        parts = jax.tree.leaves(piece, is_leaf=lambda part: isinstance(part, Mixture))
+        alone = any(isinstance(part, Mixture) for part in parts)
+        groups.setdefault(len(groups) if alone else kind, []).append(piece)
+    return tuple(group[0] if len(group) == 1 else _joined(group) for group in groups.values())
 
 
 def _joined(pieces):

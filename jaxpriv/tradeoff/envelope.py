@@ -27,9 +27,11 @@ class Envelope(Experiment):
         inside = (alpha > 0) & (alpha < 1)
         log_beta, log_power = _errors(self, xp.where(inside, alpha, 0.5), reverse)
         sure, none = xp.zeros_like(alpha), xp.full_like(alpha, -xp.inf)
-        end = alpha <= 0
-        log_beta = xp.where(inside, log_beta, xp.where(end, sure, none))
-        log_power = xp.where(inside, log_power, xp.where(end, none, sure))
+        end, last = alpha <= 0, self.last_loss()
+        # at 0 what is told for sure
+        told = sure if last is None else xp.where(xp.isnan(last[1]), 0.0, last[1])
+        log_beta = xp.where(inside, log_beta, xp.where(end, xp.log1p(-told), none))
+        log_power = xp.where(inside, log_power, xp.where(end, safe_log(told), sure))
         bad = xp.where(xp.isnan(alpha), xp.nan, 0.0)
         return log_beta + bad, log_power + bad
 

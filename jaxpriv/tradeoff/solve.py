@@ -29,9 +29,9 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
         size = xp.abs(value)
         # where two steps do not halve the value Newton's tries may go round and round
         stuck = (size > 0.5 * before) & (size > _NOTHING)
-        # the iterate after the root, where rounding is all that is left,
-        # may be thrown to the bracket's middle
-        best = xp.where(size < smallest, x, best)
+        # the iterate after the root, where rounding is all that is left, may be thrown to the
+        # bracket's middle; of a step's equal values the last is nearest to its end
+        best = xp.where(size <= smallest, x, best)
         smallest = xp.minimum(xp.where(xp.isnan(size), xp.inf, size), smallest)
         low = xp.where(value <= 0, x, low)
         high = xp.where(value >= 0, x, high)

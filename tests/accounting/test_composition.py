@@ -2,6 +2,7 @@
 computation by convolution.
 """
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -338,3 +339,48 @@ def test_batches_and_jit():
         jnp.asarray(sigma)
     )
     np.testing.assert_allclose(mapped, loop, rtol=1e-13)
+
+
+MUS = (1.0, 2.0, 0.4)
+
+
+def drawn_anew(weights, steps, epsilon):
+    """delta of Gaussian steps whose mu is drawn in each, by all that may be drawn."""
+    total = 0.0
+    for draw in itertools.product(range(len(weights)), repeat=steps):
+        probability = np.prod([weights[i] for i in draw])
+        mu = np.sqrt(sum(MUS[i] ** 2 for i in draw))
+        total += probability * worst_case.gaussian(mu).delta(epsilon)
+    return total
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.2, 0.7, 0.1)])
+def test_mixtures_are_drawn_in_every_step(weights):
+    """Composed with itself, with another one, and with what is none; also of mixtures."""
+    mixed = jaxpriv.mixture([worst_case.gaussian(mu) for mu in MUS[: len(weights)]], weights)
+    for curve, steps in ((mixed.compose(2), 2), (jaxpriv.compose(mixed, mixed), 2),
+                         (jaxpriv.compose(mixed, mixed.compose(2)), 3)):
+        exact = drawn_anew(weights, steps, 1.0)
+        low, high = curve.delta_bounds(1.0)
+        assert low <= exact <= high
+        assert high - low < 1e-6
+    nested = jaxpriv.mixture([mixed, worst_case.gaussian(0.0)], [0.5, 0.5]).compose(2)
+    exact = 0.25 * drawn_anew(weights, 2, 1.0) + 0.5 * mixed.delta(1.0)
+    assert np.isclose(nested.delta(1.0), exact, rtol=1e-6)
+    alone = jaxpriv.compose(mixed, worst_case.gaussian(0.3), worst_case.laplace(0.1))
+    assert alone.delta_bounds(1.0)[1] > mixed.delta(1.0)
+
+
+def test_batches_of_mixtures():
+    """Parameters of a batch stand before what is drawn."""
+    mus = np.array([[1.0, 2.0], [1.0, 3.0]])
+    batch = jaxpriv.mixture(worst_case.gaussian(mus), [0.5, 0.5]).compose(np.array([2.0, 1.0]))
+    for k, steps in ((0, 2), (1, 1)):
+        one = jaxpriv.mixture(worst_case.gaussian(mus[k]), [0.5, 0.5]).compose(steps)
+        np.testing.assert_allclose(batch.delta(1.0)[k], one.delta(1.0), rtol=1e-6)
+
+
+def test_mixtures_of_compositions_are_no_step():
+    curves = [worst_case.subsampled_gaussian(noise, 0.1, 3) for noise in (1.0, 2.0)]
+    with pytest.raises(ValueError, match="mixture of compositions"):
+        jaxpriv.mixture(curves, [0.5, 0.5]).compose(2)

@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import jaxpriv
 from jaxpriv import worst_case
 
 
@@ -58,3 +59,24 @@ def test_mu_of_a_response():
             mu = 2 * mpmath.sqrt(2) * mpmath.erfinv(mpmath.tanh(mpmath.mpf(epsilon) / 2))
         assert low <= mu <= high
         assert high - low < 1e-12 * max(high, 1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1411, 0.3, 0.6, 0.95])
+def test_mixed_polygons_between_two_of_their_corners(alpha):
+    """Where no slope's test has the level it is that of the corner, whichever member bends."""
+    boxes = [worst_case.randomized_response(0.4), worst_case.randomized_response(2.5)]
+    curve = jaxpriv.mixture(boxes, [0.7, 0.3])
+    losses = np.concatenate([np.linspace(-3, 3, 6001), [-2.5, -0.4, 0.4, 2.5]])
+    exact = np.min(curve.delta(losses) + np.exp(losses) * alpha)
+    for one in (curve, curve.symmetric()):
+        assert np.isclose(one.power(alpha), exact, rtol=1e-9)
+        low, high = one.beta_bounds(alpha)
+        assert low <= 1 - exact <= high
+        assert high - low < 1e-5
+
+
+def test_what_is_told_for_sure_needs_no_false_alarm():
+    box = worst_case.approximate_dp(1.0, 0.1)
+    for curve in (box, box.symmetric()):
+        assert np.isclose(curve.power(0.0), 0.1, rtol=1e-14)
+        assert np.isclose(curve(0.0), 0.9, rtol=1e-14)
