@@ -25,6 +25,7 @@ from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
+from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, symmetrised
@@ -52,7 +53,7 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, LogisticShift, WholeNoise, Replaced,
+        both_ways = (NormalShift, LaplaceShift, LogisticShift, BlackBox, WholeNoise, Replaced,
                      ReplacedGaussian, CutReplaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(

@@ -384,3 +384,17 @@ def test_mixtures_of_compositions_are_no_step():
     curves = [worst_case.subsampled_gaussian(noise, 0.1, 3) for noise in (1.0, 2.0)]
     with pytest.raises(ValueError, match="mixture of compositions"):
         jaxpriv.mixture(curves, [0.5, 0.5]).compose(2)
+
+
+def test_black_boxes_are_both_directions_by_themselves():
+    trained = worst_case.subsampled_gaussian(1.0, 0.01, 1000).symmetric()
+    box = worst_case.approximate_dp(0.1, 1e-6)
+    both = [jaxpriv.compose(trained, one).epsilon(1e-5) for one in (box, box.symmetric())]
+    assert np.isclose(*both, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_losses_too_large_to_follow_count_for_nothing_from_below():
+    """Of 2e6 and more, most of which are no infinite ones."""
+    low, high = worst_case.user_level(1e-3, 0.5, 3, 2).epsilon_bounds(1e-5)
+    assert low <= high < 1e9
