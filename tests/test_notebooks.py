@@ -11,7 +11,11 @@ nbclient = pytest.importorskip("nbclient")
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FIGURES = {"kaissis2022_figures": range(1, 11), "kaissis2023_figures": range(1, 3)}
+FIGURES = {
+    "batches_and_noise": range(1, 5),
+    "kaissis2022_figures": range(1, 11),
+    "kaissis2023_figures": range(1, 3),
+}
 
 pytestmark = pytest.mark.slow
 
