@@ -109,11 +109,16 @@ def grouped(pieces):
     for piece in pieces:
         leaves, structure = jax.tree.flatten(piece)
         kind = structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)
-        # what a mixture draws is behind the members
-        parts = jax.tree.leaves(piece, is_leaf=lambda part: isinstance(part, Mixture))
-        alone = any(isinstance(part, Mixture) for part in parts)
-        groups.setdefault(len(groups) if alone else kind, []).append(piece)
-    return tuple(group[0] if len(group) == 1 else _joined(group) for group in groups.values())
+        # behind the members of a mixture stands what it draws: it joins no other
+        groups.setdefault(len(groups) if _has_mixture(piece) else kind, []).append(piece)
+    return tuple(
+        group[0] if _has_mixture(group[0]) else _joined(group) for group in groups.values()
+    )
+
+
+def _has_mixture(piece):
+    parts = jax.tree.leaves(piece, is_leaf=lambda part: isinstance(part, Mixture))
+    return any(isinstance(part, Mixture) for part in parts)
 
 
 def _joined(pieces):

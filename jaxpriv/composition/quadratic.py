@@ -84,6 +84,11 @@ class NormalTransform:
         return NormalTransform(self.shift, self.narrower, self.reverse ^ when)
 
     @property
+    def apart(self):
+        """The mu of a Gaussian curve below that of a step."""
+        return self.mu
+
+    @property
     def mu(self):
         """Of the Gaussian curve below all of it: none where the variances differ, for the loss has
         an exponential tail then.
