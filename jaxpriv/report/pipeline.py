@@ -56,7 +56,7 @@ class Pipeline:
     def _refuse_mixtures(self):
         """ValueError for steps whose neighbours are not the same data sets."""
         for name, meant in (("change", "adjacency"), ("unit", "who is protected")):
-            found = {}
+            found: dict = {}
             for number, step in enumerate(self._steps, 1):
                 value = getattr(step.wording, name)
                 if value is not None:
