@@ -102,6 +102,10 @@ class Pipeline:
         """[(name, assumption, curve)], the worst case first;
         a relaxed one only where each step's is known.
         """
+        return list(self._rows)
+
+    @cached_property
+    def _rows(self):  # composed once: some lattices are laid on that occasion
         # shuffled steps with replaced records have no direction: so all get both
         curves = [step.curve.symmetric() for step in self._steps]
         worst = compose(*curves) if len(curves) > 1 else curves[0]
