@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jaxpriv import compose, relaxed, worst_case
-from jaxpriv._checks import check_whole
+from jaxpriv._checks import SCALE, check_number, check_whole
 from jaxpriv.report.wording import LEFT_OUT, Wording, adjacency_of, mechanisms, wording_of
 
 _RELAXED = ("gaussian", "laplace", "subsampled_gaussian")
@@ -202,6 +202,8 @@ def _step(table, place):
         if parameter.default is parameter.empty and key not in given:
             raise ValueError(f"{place}: {key} is missing")
     try:
+        if "noise_multiplier" in given:  # of which 1/noise has to be a number that can be squared
+            check_number("noise_multiplier", given["noise_multiplier"], SCALE)
         times, dim = given.pop("times", 1), given.pop("dim", 1 if "dim" in own else None)
         check_whole("times", times)
         if dim is not None:
@@ -231,6 +233,8 @@ def _refuse_odd(place, key, value):
     numbers = all(isinstance(one, (int, float)) and one == one for one in values)
     if not numbers and not isinstance(value, str):
         raise ValueError(f"{place}: {key} = {value!r} is not a number, a list of numbers or a word")
+    if numbers and any(abs(one) > SCALE.high for one in values):
+        raise ValueError(f"{place}: {key} = {value!r} is beyond {SCALE.high:g}")
 
 
 def _nearest(name, known):
