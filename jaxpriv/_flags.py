@@ -8,6 +8,7 @@ examples:
   jaxpriv certify --noise gaussian --sensitivity 1 --std 2 --dim 10 --delta 1e-5
   jaxpriv certify --dataset-size 50000 --batch-size 500 --epochs 10 --noise-multiplier 1 \
 --delta 1e-5
+  jaxpriv certify --mechanism random_allocation --with noise_multiplier=1 steps=1000
 
 a TOML file instead of flags:
   [mechanism]
@@ -27,6 +28,19 @@ or, for DP-SGD, in place of [mechanism]:
   noise_multiplier = 1.0   # or `epsilon`: the noise is calibrated
   threat_model = "worst_case"   # or "relaxed": whom `epsilon` is meant for
   dim = 1
+
+or, in place of both, mechanisms of jaxpriv.worst_case by the names of their arguments, composed:
+  group = 1                # records (users) that are protected together
+  [[pipeline]]
+  mechanism = "user_level"
+  noise_multiplier = 2.0
+  sampling_rate = 0.01
+  steps = 1000
+  records_per_user = 4
+  [[pipeline]]
+  mechanism = "laplace"
+  ratio = 0.1              # sensitivity to a whole user over scale
+  times = 3                # composed with itself
 """
 CALIBRATE_EXAMPLE = """\
 examples:
@@ -131,9 +145,11 @@ def make_parser():
     certify = commands.add_parser("certify", help="certificate of a mechanism",
                                   epilog=CERTIFY_EXAMPLE, formatter_class=raw)
     certify.add_argument("config", nargs="?",
-                         help="TOML file with a [mechanism] or [dp_sgd] table (instead of flags)")
+                         help="TOML file with a [mechanism] or [dp_sgd] table or [[pipeline]] "
+                              "tables (instead of flags)")
     _add_mechanism(certify)
     _add_dp_sgd(certify)
+    _add_pipeline(certify)
     certify.add_argument("--delta", type=float,
                          help="delta of the (epsilon, delta) statement (default 1e-5)")
     certify.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -198,6 +214,20 @@ def _add_mechanism(parser, noise_scale=True):
         parser.add_argument("--scale", type=float, help="scale b of laplace noise")
     parser.add_argument("--releases", type=int, help="number of equal releases (default 1)")
     parser.add_argument("--dim", type=int, help="dimension that a record can move (default 1)")
+
+
+def _add_pipeline(parser):
+    group = parser.add_argument_group(
+        "any mechanism", "of jaxpriv.worst_case; several of them in a file"
+    )
+    group.add_argument("--mechanism", metavar="NAME",
+                       help="gaussian, laplace, randomized_response, approximate_dp, "
+                            "subsampled_gaussian, gaussian_mixture, user_level, random_allocation, "
+                            "shuffled_gaussian, ...")
+    group.add_argument("--with", nargs="+", metavar="NAME=VALUE",
+                       help="its arguments: numbers, lists a,b,c or words; times=N composes it")
+    group.add_argument("--group", type=int, metavar="K",
+                       help="records (users) that are protected together (default 1)")
 
 
 def _add_dp_sgd(parser, noise=True):

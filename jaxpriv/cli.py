@@ -13,6 +13,7 @@ from pathlib import Path
 from jaxpriv._flags import make_parser
 
 _MECHANISM_FLAGS = ("noise", "sensitivity", "std", "scale", "releases", "dim")
+_PIPELINE_FLAGS = ("mechanism", "with", "group")
 _DP_SGD_FLAGS = ("dataset_size", "batch_size", "epochs", "noise_multiplier", "epsilon")
 
 
@@ -32,6 +33,7 @@ def _of_flags(arguments, message):
     if (
         getattr(arguments, "config", None) is not None
         or getattr(arguments, "claim", None) is not None
+        or getattr(arguments, "mechanism", None) is not None  # whose arguments follow --with
     ):
         return message
     names = [name for name in vars(arguments)
@@ -45,22 +47,39 @@ def _of_flags(arguments, message):
 
 
 def _described(arguments):
-    """("mechanism" or "dp_sgd", its settings, delta), from flags or from a file."""
+    """("mechanism", "dp_sgd" or "pipeline", its settings, delta), from flags or from a file."""
     from jaxpriv.report.config import read_toml
 
     settings = _settings(arguments)
+    single = _settings(arguments, _PIPELINE_FLAGS)
     dp_sgd, delta = _settings(arguments, _DP_SGD_FLAGS), arguments.delta
-    given = [*settings, *dp_sgd]
+    given = [*settings, *dp_sgd, *single]
     if arguments.config is not None:
         if given:
             raise ValueError(f"give either a TOML file or flags, not both ({_flag(given[0])})")
         table, settings, file_delta = read_toml(arguments.config)
         delta = file_delta if delta is None else delta
+    elif single:
+        table, settings = "pipeline", _single(single, [*settings, *dp_sgd])
     else:
         table = "dp_sgd" if dp_sgd else "mechanism"
         _refuse_both(settings, dp_sgd)
         settings |= dp_sgd
     return table, settings, 1e-5 if delta is None else delta
+
+
+def _single(flags, others):
+    """The settings of a pipeline of one mechanism."""
+    if "mechanism" not in flags:
+        raise ValueError(f"{_flag(next(iter(flags)))} goes with --mechanism")
+    if others:
+        raise ValueError(
+            f"{_flag(others[0])} does not go with --mechanism, whose arguments follow --with"
+        )
+    from jaxpriv.report.arguments import arguments_of
+
+    given = arguments_of(flags.get("with", []))
+    return {"steps": [{"mechanism": flags["mechanism"], **given}], "group": flags.get("group", 1)}
 
 
 def _refuse_both(settings, dp_sgd):
@@ -88,10 +107,10 @@ def _certify(arguments):
 
     table, settings, delta = _described(arguments)
     from jaxpriv.report import certify
-    from jaxpriv.report.config import dp_sgd_from, mechanism_from
+    from jaxpriv.report.config import described_by
 
-    with _busy("calibrating the noise"):
-        mechanism = dp_sgd_from(settings, delta) if table == "dp_sgd" else mechanism_from(settings)
+    with _busy("calibrating the noise" if table == "dp_sgd" else "reading the mechanism"):
+        mechanism = described_by(table, settings, delta)
     if arguments.out is not None:
         folder = Path(arguments.out)
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,9 @@
 
 from jaxpriv.report.certificate import Mechanism, certify
 from jaxpriv.report.dp_sgd import DpSgd
+from jaxpriv.report.pipeline import Pipeline
 
-__all__ = ["DpSgd", "Mechanism", "certify", "certify_training"]
+__all__ = ["DpSgd", "Mechanism", "Pipeline", "certify", "certify_training"]
 
 
 def __getattr__(name):

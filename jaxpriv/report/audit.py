@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxpriv import auditing, worst_case
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.report.config import dp_sgd_from, mechanism_from, read_toml
+from jaxpriv.report.config import described_by, read_toml
 
 _FPRS = (1e-3, 1e-2, 1e-1)
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
@@ -118,7 +118,7 @@ def claims_from(path=None, mu=None, epsilon=None, delta=None):
         return [(name, worst_case.approximate_dp(epsilon, delta).symmetric())], delta
     if path is None:
         return [], delta
-    mechanism = dp_sgd_from(settings, delta) if table == "dp_sgd" else mechanism_from(settings)
+    mechanism = described_by(table, settings, delta)
     return [(f"claimed, {name}", curve) for name, _, curve in mechanism.adversaries()], delta
 
 

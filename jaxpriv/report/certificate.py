@@ -108,15 +108,16 @@ def certify(mechanism, delta=1e-5):
     (what `--json` prints).
 
     Args:
-        mechanism: a `Mechanism` or a `DpSgd`.
+        mechanism: a `Mechanism`, a `DpSgd` or a `Pipeline`.
         delta: in (0, 1).
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries":
         [{"adversary", "assumption", "epsilon_lower", "epsilon", "mu_at_slack", "advantage",
         "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence], "if_shuffled": what `if_shuffled` of
         `jaxpriv.report.shuffled` says of DP-SGD, else None}; epsilon, mu_at_slack, advantage and
-        tpr_at_fpr are upper bounds. mu_at_slack is `gdp_mu(slack=delta)`: G_mu - delta lies below
-        the trade-off curve at every alpha. It is no mu of mu-GDP, whose squares add up.
+        tpr_at_fpr are upper bounds, and what is infinite is None. mu_at_slack is
+        `gdp_mu(slack=delta)`: G_mu - delta lies below the trade-off curve at every alpha. It is no
+        mu of mu-GDP, whose squares add up.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
 
         >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
@@ -144,7 +145,9 @@ def notes_of(rows, delta):
     and whether that is vacuous.
     """
     worst, *others = rows
-    notes = [
+    none = ["No relaxed adversary is known of this mechanism: the worst case stands alone."]
+    notes = [] if others else none
+    notes += [
         f"{row['adversary']} gains nothing over the worst case here: its numbers are no smaller."
         for row in others
         if all(_no_smaller(a, b) for a, b in zip(_numbers(row), _numbers(worst), strict=True))
@@ -205,4 +208,4 @@ def _row(name, assumption, curve, delta):
                *row["tpr_at_fpr"].values()]
     if any(math.isnan(number) for number in numbers):
         raise ArithmeticError(f"the certificate of {name} contains NaN: {row}")
-    return row
+    return {key: None if value == math.inf else value for key, value in row.items()}

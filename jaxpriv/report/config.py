@@ -10,6 +10,17 @@ _DP_SGD_KEYS = {"dataset_size", "batch_size", "epochs", "noise_multiplier", "eps
                 "threat_model", "dim"}
 
 
+def described_by(table, settings, delta):
+    """The `Mechanism`, `DpSgd` or `Pipeline` of a table, as `read_toml` gives it."""
+    if table == "dp_sgd":
+        return dp_sgd_from(settings, delta)
+    if table == "mechanism":
+        return mechanism_from(settings)
+    from jaxpriv.report.pipeline import Pipeline
+
+    return Pipeline(**settings)
+
+
 def mechanism_from(settings):
     """A `Mechanism` from {"noise", "sensitivity", "std" or "scale", "releases", "dim"}.
 
@@ -107,26 +118,41 @@ def _numbers(key, value):
 
 def read_toml(path):
     """(table, its settings, delta or None) from a file with one of [mechanism], [dp_sgd],
-    and an optional [certificate].
+    [[pipeline]], and an optional [certificate].
+
+    `group` beside [[pipeline]], at the top or in [certificate], is one of its settings.
     """
     content = toml_content(path)
-    tables = ("mechanism", "dp_sgd")
-    unknown = sorted(set(content) - {*tables, "certificate"})
+    tables = ("mechanism", "dp_sgd", "pipeline")
+    unknown = sorted(set(content) - {*tables, "certificate", "group"})
     if unknown:
         raise ValueError(
-            f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [certificate]"
+            f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [[pipeline]], "
+            "[certificate]"
         )
     certificate = content.get("certificate", {})
-    given = [name for name in tables if isinstance(content.get(name), dict)]
+    given = [name for name in tables if isinstance(content.get(name), (dict, list))]
     if len(given) != 1 or not isinstance(certificate, dict):
-        both, none = "both [mechanism] and [dp_sgd] are there", "a [mechanism] table is missing"
+        both, none = (f"both {' and '.join(f'[{name}]' for name in given)} are there",
+                      "a [mechanism] table is missing, or [dp_sgd], or [[pipeline]]")
         raise ValueError(f"{path}: {both if given else none}")
-    if set(certificate) - {"delta"}:
-        unknown = sorted(set(certificate) - {"delta"})
+    table, settings = given[0], content[given[0]]
+    if isinstance(settings, list) != (table == "pipeline"):
+        brackets = "double brackets, [[pipeline]]" if table == "pipeline" else f"single, [{table}]"
+        raise ValueError(f"{path}: {table} is written in {brackets}")
+    accepted = {"delta", "group"} if table == "pipeline" else {"delta"}
+    unknown = sorted({*certificate, *(set(content) & {"group"})} - accepted)
+    if unknown:
         raise ValueError(
-            f"{path}: unknown setting {unknown[0]!r} in [certificate]; accepted: delta"
+            f"{path}: unknown setting {unknown[0]!r} in [certificate]; "
+            f"accepted: {', '.join(sorted(accepted))}"
         )
     delta = certificate.get("delta")
     if delta is not None and not _is_number(delta):
         raise ValueError(f"{path}: delta = {delta!r} is not a number")
-    return given[0], content[given[0]], delta
+    if table == "pipeline":
+        if "group" in content and "group" in certificate:
+            raise ValueError(f"{path}: group is there twice, at the top and in [certificate]")
+        group = certificate.get("group", content.get("group", 1))
+        settings = {"steps": settings, "group": group}
+    return table, settings, delta

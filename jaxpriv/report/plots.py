@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxpriv import auditing
 from jaxpriv._rounding import rounded_up
+from jaxpriv.report.certificate import VACUOUS
 
 try:
     from matplotlib.figure import Figure
@@ -22,13 +23,13 @@ def draw(mechanism, delta, path):
     epsilon over the steps of every adversary.
 
     Args:
-        mechanism: a `Mechanism` or a `DpSgd`; delta: as for `certify`.
+        mechanism: a `Mechanism`, a `DpSgd` or a `Pipeline`; delta: as for `certify`.
         path: of the PNG.
 
     Importing this module without matplotlib raises ModuleNotFoundError with the extra to install.
     """
     rows, stages = mechanism.adversaries(), mechanism.stages()
-    largest = max(rows[0][2].epsilon_bounds(delta * 1e-2)[1], 1e-3)
+    largest = _largest(rows[0][2], delta)
     # dense at 0, where the trade-off curve bends most
     epsilons = largest * np.linspace(0.0, 1.0, _POINTS) ** 2
     profiles = [curve.delta(epsilons) for *_, curve in rows]
@@ -140,6 +141,17 @@ def draw_training(profiles, history, delta, audit, file):
     for axes, place in ((left, "upper right"), (middle, "lower center"), (right, "lower right")):
         axes.legend(loc=place, edgecolor="none", framealpha=0.9)  # a page's curves may run anywhere
     figure.savefig(file, dpi=150, format="png")
+
+
+def _largest(curve, delta):
+    """The epsilon up to which a profile is drawn: at a hundredth of delta, or where none meets
+    that, as of a black box, at a larger one.
+    """
+    for asked in (delta * 1e-2, delta, delta**0.5, 0.5):
+        epsilon = curve.epsilon_bounds(asked)[1]
+        if np.isfinite(epsilon):
+            return max(epsilon, 1e-3)
+    return VACUOUS
 
 
 def _draw_stages(axes, delta, names, counts, uppers):

@@ -18,9 +18,10 @@ def render(certificate):
                 *(f"TPR at FPR {rate}" for rate in rates)]
     rows = []
     for row in certificate["adversaries"]:
-        bracket = f"[{rounded_down(row['epsilon_lower'])}, {rounded_up(row['epsilon'])}]"
+        low, high = _shown(row["epsilon_lower"], rounded_down), _shown(row["epsilon"], rounded_up)
         numbers = (row["mu_at_slack"], row["advantage"], *row["tpr_at_fpr"].values())
-        rows.append([row["adversary"], bracket, *map(rounded_up, numbers)])
+        shown = [_shown(number, rounded_up) for number in numbers]
+        rows.append([row["adversary"], f"[{low}, {high}]", *shown])
     lines = [
         certificate["description"],
         f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}.",
@@ -31,3 +32,7 @@ def render(certificate):
     lines += [f"Note: {note}" for note in certificate.get("notes", ())]
     lines.append(f"{READING} Only the worst case is a differential privacy guarantee.")
     return Sheet("Privacy certificate", headings, rows, lines)
+
+
+def _shown(number, rounded):
+    return "∞" if number is None else rounded(number)
