@@ -124,7 +124,7 @@ def _stirling(z):
     """Stirling's remainder of log Gamma: carried down from large z by r(z) = r(z+1) + (z + 1/2)
     log(1 + 1/z) - 1.
     """
-    below = z + np.arange(_LARGE).reshape((-1,) + (1,) * xp.ndim(z)).astype(z.dtype)
+    below = z + np.arange(_LARGE, dtype=xp.result_type(z)).reshape((-1,) + (1,) * xp.ndim(z))
     small = below < _LARGE
     steps = xp.where(small, (below + 0.5) * xp.log1p(1 / below) - 1, 0.0)
     carried, z = xp.sum(steps, 0), z + xp.sum(small, 0)
