@@ -107,7 +107,7 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
         width = xp.where(endless, power, xp.where(step == 0, reach, 4 * width))
         moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
         grown = xp.minimum(best[0] * 2.0 ** xp.abs(power), most)
-        grows = (xp.abs(power[0]) >= 1) & (best[0] > 0) & (best[0] < most)
+        grows = endless & (xp.abs(power[0]) >= 1) & (best[0] > 0) & (best[0] < most)
         settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
         return step + 1, xp.where(endless, grown, moved), width, best, settled
 
