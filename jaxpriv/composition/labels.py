@@ -95,6 +95,8 @@ def lower(steps, tables, reverse, eps, size):
     terms = tuple(Term(table, step.count) for table, step in zip(tables, steps))
     spans = [np.zeros(1)]
     own = grid.locate(terms, spans, eps, size)
+    if not own.spacing > 0:  # no loss is finite
+        return -np.inf
     flat = np.zeros((2, size // 2 + 1))
     sums = _Sums(flat, flat, flat, flat, 0.0, 0.0, 0.0, np.zeros(2), 0.0, 0.0)
     for step, table in zip(steps, tables):
