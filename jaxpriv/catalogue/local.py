@@ -7,7 +7,7 @@ same whichever other value it is the best is that against a uniform draw of it. 
 response it is the generalised likelihood ratio test; of unary encoding it is better than that one.
 """
 
-from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_whole
+from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_choice, check_whole
 from jaxpriv._derived import derived
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.local import (
@@ -48,8 +48,7 @@ def k_ary_randomized_response(epsilon, categories, *, adjacency="replace_one"):
     """
     check_whole("categories", categories, least=2, most=_MOST)
     pairs = {"replace_one": KaryResponse, "zero_out": UniformReport}
-    if adjacency not in pairs:
-        raise ValueError(f"adjacency = {adjacency!r}; accepted: {', '.join(map(repr, pairs))}")
+    check_choice("adjacency", adjacency, pairs)
     return Curve(pairs[adjacency](as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
 
 
