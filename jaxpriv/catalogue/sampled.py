@@ -2,6 +2,7 @@
 
 from jaxpriv._checks import (
     ADJACENCIES,
+    NONNEGATIVE,
     POSITIVE,
     RATE,
     as_parameter,
@@ -55,7 +56,7 @@ def subsampled_gaussian(
         >>> print(f"{jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).epsilon(1e-5):.3f}")
         1.828
     """
-    noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
     if sampling not in ("poisson", "fixed_size"):
         why = (
             "; batches of a shuffled data set are shuffled_gaussian, and Poisson's bound does not "
@@ -67,14 +68,22 @@ def subsampled_gaussian(
         )
     check_choice("adjacency", adjacency, ADJACENCIES)
     if sampling == "poisson":
-        mu = derived(reciprocal, noise_multiplier)
+        mu = derived(reciprocal, noise)
         if adjacency == "replace_one":
-            rate = as_parameter("sampling_rate", sampling_rate, RATE)
             return Curve(ReplacedGaussian(mu, rate)).compose(steps)
-        return Curve(NormalShift(mu)).subsample(sampling_rate).compose(steps)
-    pair = Curve(NormalShift(derived(both_norms, noise_multiplier)))
+        return Curve(NormalShift(mu)).subsample(rate).compose(steps)
+    pair = Curve(NormalShift(derived(both_norms, noise)))
     exchanged = "add_remove" if adjacency == "add_remove" else "replace_one"
-    return pair.subsample(sampling_rate, exchanged).compose(steps)
+    return pair.subsample(rate, exchanged).compose(steps)
+
+
+def _training(noise_multiplier, sampling_rate, steps):
+    """The three numbers of DP-SGD, each refused by its own name."""
+    return (
+        as_parameter("noise_multiplier", noise_multiplier, POSITIVE),
+        as_parameter("sampling_rate", sampling_rate, RATE),
+        as_parameter("steps", steps, NONNEGATIVE),
+    )
 
 
 def both_norms(noise_multiplier):
@@ -126,8 +135,8 @@ def truncated_gaussian(
     check_choice("adjacency", adjacency, ADJACENCIES)
     if largest_batch >= dataset_size:
         return subsampled_gaussian(noise_multiplier, sampling_rate, steps, adjacency=adjacency)
-    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
-    rate = as_parameter("sampling_rate", sampling_rate, RATE)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
+    mu = derived(reciprocal, noise)
     pair = dict(zip(ADJACENCIES, (CutGaussian, CutReplaced, CutZeroed)))[adjacency]
     return Curve(pair.of(mu, rate, dataset_size - 1, largest_batch)).compose(steps)
 
@@ -166,6 +175,6 @@ def user_level(noise_multiplier, sampling_rate, steps, records_per_user):
     check_whole("records_per_user", records_per_user, most=100)
     if records_per_user == 1:
         return subsampled_gaussian(noise_multiplier, sampling_rate, steps)
-    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
-    rate = as_parameter("sampling_rate", sampling_rate, RATE)
-    return Curve(GaussianMixture(Owned(mu, rate, int(records_per_user)))).compose(steps)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
+    users = Owned(derived(reciprocal, noise), rate, int(records_per_user))
+    return Curve(GaussianMixture(users)).compose(steps)
