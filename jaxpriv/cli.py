@@ -356,7 +356,7 @@ def main(argv=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError,
+    except (ValueError, ModuleNotFoundError, ArithmeticError, OSError, MemoryError,
             RecursionError) as error:
         told = _of_flags(arguments, str(error)) if isinstance(error, ValueError) else error
         print(f"jaxpriv: {str(told) or type(error).__name__}", file=sys.stderr)
