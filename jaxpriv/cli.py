@@ -1,4 +1,4 @@
-"""The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep` and `audit`."""
+"""The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep`, `audit` and `verify`."""
 
 import argparse
 import contextlib
@@ -248,6 +248,16 @@ def _audit(arguments):
     return 3 if any(claim["violated"] for claim in report["claims"]) else 0
 
 
+def _verify(arguments):
+    from jaxpriv.report.verify import read_certificate, render_verification, verify
+
+    certificate = read_certificate(arguments.certificate)
+    with _busy("computing the certificate again"):
+        found = verify(certificate)
+    _print(found, render_verification, arguments.json)
+    return 0 if found["holds"] else 3
+
+
 def _train(arguments):
     from jaxpriv.report.train_config import read_config
 
@@ -341,12 +351,12 @@ def _print(report, render, as_json):
 
 
 _COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep,
-             "audit": _audit}
+             "audit": _audit, "verify": _verify}
 
 
 def main(argv=None):
     """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr),
-    or 3 for a refuted claim.
+    or 3 for a refuted claim and a certificate that does not hold.
     """
     arguments = argparse.Namespace()
     try:
