@@ -249,7 +249,7 @@ def _audit(arguments):
 
 
 def _verify(arguments):
-    from jaxpriv.report.verify import read_certificate, render_verification, verify
+    from jaxpriv.report.verification import read_certificate, render_verification, verify
 
     certificate = read_certificate(arguments.certificate)
     with _busy("computing the certificate again"):

@@ -9,8 +9,16 @@ import optax
 import pytest
 
 from jaxpriv import cli
-from jaxpriv.report import DpSgd, Mechanism, Pipeline, certify, certify_training, verify
-from jaxpriv.report.verify import verify as again
+from jaxpriv.report import (
+    DpSgd,
+    Mechanism,
+    Pipeline,
+    certify,
+    certify_training,
+    read_certificate,
+    verification,
+)
+from jaxpriv.report import verify as again
 from jaxpriv.training import DPTrainer, Privacy
 from tests.slips import check_is_red
 
@@ -44,22 +52,18 @@ def test_what_was_certified_holds(name, tmp_path):
     assert failed(certificate) == []
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(certificate))
-    assert failed(verify.read_certificate(path)) == []
+    assert failed(read_certificate(path)) == []
 
 
 def test_of_a_training(training, capsys):
-    certificate = verify.read_certificate(training)
+    certificate = read_certificate(training)
     found = again(certificate)
     assert found["holds"]
     assert "what the audit measured" in found["taken"]
     seen = {check["where"] for check in found["checks"]}
     assert {"worst case: epsilon", "relaxed: advantage", "membership: TPR at FPR 0.1"} <= seen
     assert {"noise_delta", "mechanism: steps"} <= seen
-    # fewer steps than the ledger has, and more
-    for steps, holds in ((certificate["steps_counted"] - 1, False),
-                         (certificate["steps_counted"], True)):  # fmt: skip
-        shorter = certify_like(certificate, steps)
-        assert again(shorter)["holds"] == holds
+    assert not again(certify_like(certificate, certificate["steps_counted"] - 1))["holds"]
     assert cli.main(["verify", str(training)]) == 0
     assert "Not computed again: how many steps the training's ledger counts" in " ".join(
         capsys.readouterr().out.split()
@@ -68,8 +72,8 @@ def test_of_a_training(training, capsys):
 
 def certify_like(certificate, steps):
     """The numbers of the first steps, sold as those of the whole training."""
-    plan = verify._mechanism(certificate["mechanism"], certificate["delta"])
-    return {**certificate, **json.loads(json.dumps(verify._of_training(plan, steps)))}
+    plan = verification._mechanism(certificate["mechanism"], certificate["delta"])
+    return {**certificate, **json.loads(json.dumps(verification._of_training(plan, steps)))}
 
 
 def changed(certificate, path, value):
@@ -138,7 +142,7 @@ def test_files_that_hold_none(text, tmp_path):
     path = tmp_path / "certificate.json"
     path.write_text(text)
     with pytest.raises(ValueError, match="is no certificate"):
-        verify.read_certificate(path)
+        read_certificate(path)
 
 
 @pytest.mark.parametrize(("mechanism", "told"), [
@@ -181,6 +185,6 @@ def test_slip_is_seen(name, monkeypatch, certificates):
         "description": (("description",), "something else"),
         "worst case: epsilon": (("adversaries", 0, "epsilon"), lambda e: 0.99 * e),
     }[where]
-    check_is_red(monkeypatch, verify, constant, wrong,
+    check_is_red(monkeypatch, verification, constant, wrong,
                  lambda: test_what_was_changed_shows("gaussian", path, value, where,
                                                      certificates))  # fmt: skip
