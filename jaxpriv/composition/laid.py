@@ -1,8 +1,9 @@
 """Lattices that are laid once for many questions, by NumPy.
 
 Whoever asks for a profile all over its range asks for thousands of eps, one composition at a time.
-Its lattices lie at multiples of a fixed distance, one to two of the total loss's standard deviations, so that what is
-known of one eps serves all its neighbours, and an answer does not depend on what was asked before.
+Its lattices lie at multiples of a fixed distance, one to two standard deviations of the total loss,
+so that what is known of one eps serves all its neighbours, and no answer depends on what was asked
+before: what is kept is what would be computed again.
 """
 
 from collections import OrderedDict

@@ -1,6 +1,6 @@
 """Brackets of one composed law at many eps, by NumPy: from sums over its points from either end.
 
-With x the points' losses less the law's middle, t = eps - middle and s = e^(K - c middle) the scale,
+With x the points' losses less the law's middle, t = eps - middle and s = e^(K - c middle),
 
     delta(eps) = s (A - e^t B),                     A = sum_{x > t} nu e^-cx, c > 0
     1 - delta(eps) = s (sum_{x <= t} nu e^-cx + e^t B), B = sum_{x > t} nu e^-(1+c)x, -1 < c < 0
@@ -34,10 +34,13 @@ def brackets(law, ends):
     size, c = law.loss.size, float(law.c)
     inner = c < 0
     start, stop = np.searchsorted(law.loss, [np.min(t), np.max(t)], "right")
+    start = max(start - 1, 0)
     masses = np.concatenate([law.nu, np.max(np.abs(law.nu), 0)[None], np.ones((1, size))])
     at = np.searchsorted(law.loss, t, "right")
     above, x = masses[:, start:], law.loss[start:]
-    far_sum = _running((above * np.exp(-(1 + c) * x))[:, ::-1])[:, size - at] * np.exp(t)
+    running = _running((above * np.exp(-(1 + c) * x))[:, ::-1])
+    far_sum = running[:, size - at] * np.exp(t)
+    level = _level(law, running[BETWEEN], at, t) * np.exp(t)
     if inner:
         x = law.loss[:stop]
         near_sum = _running(masses[:, :stop] * np.exp(-c * x))[:, at]
@@ -63,13 +66,23 @@ def brackets(law, ends):
         most = np.minimum(np.logaddexp(high[DOWN], np.log(law.below)), 0.0)
         lower, upper = padded(log1mexp(most), log1mexp(np.minimum(low[UP], 0.0)))
         delta = -np.expm1(np.minimum(np.log(laws[BETWEEN]) + law.log_scale, 0.0))
-        rate = far_sum[BETWEEN] * np.exp(law.log_scale) / delta
+        rate = level * np.exp(law.log_scale) / delta
     else:
         lower, upper = padded(np.logaddexp(low[DOWN], law.log_endless),
                               np.logaddexp(high[UP], law.log_infinite))
-        rate = far_sum[BETWEEN] / (laws[BETWEEN] + np.exp(law.log_infinite - law.log_scale))
+        rate = level / (laws[BETWEEN] + np.exp(law.log_infinite - law.log_scale))
     lower = np.where(np.isnan(lower), -np.inf, np.minimum(lower, 0.0))
     return lower, np.where(np.isnan(upper), 0.0, upper), rate
+
+
+def _level(law, running, at, t):
+    """The sums above t, where masses within half a spacing of it are shared out (`grid.touch`)."""
+    count, last = law.loss.size - at, len(running) - 1
+    part = (law.loss[np.minimum(at, law.loss.size - 1)] - t) / law.spacing - 0.5
+    own = running[count]
+    after, before = running[np.maximum(count - 1, 0)], running[np.minimum(count + 1, last)]
+    shared = np.where(part < 0, own - after, before - own)
+    return own + np.clip(part, -0.5, 0.5) * shared
 
 
 def _one_by_one(law, ends):

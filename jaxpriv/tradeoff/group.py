@@ -324,7 +324,8 @@ class Group(Experiment):
         most = most + 4 * self.size * ulp * total
         power = level
         # losses are of this size
-        reach = xp.max(xp.abs(slopes), 0) + xp.exp(self._estimated.log_delta(xp.zeros_like(size), False))
+        at_zero = self._estimated.log_delta(xp.zeros_like(size), False)
+        reach = xp.max(xp.abs(slopes), 0) + xp.exp(at_zero)
         for slope in slopes:
             power = _least_power(self.base, power, slope, reach)
         taken = xp.exp(size) * level
