@@ -117,8 +117,10 @@ def truncated_gaussian(
     Returns: the forward `Curve` (remove one record, or zero it out); `reversed()` adds one,
         `symmetric()` covers both; replace-one is its own reverse. Differentiable in noise, rate and
         steps.
-    Guarantee: all bounds are certified, of a pair that dominates each step, composed by transforms
-        or, unless add/remove, on a lattice. It is a bound: no data set is known that attains it.
+    Guarantee: all bounds are certified, of a pair that dominates each step, composed by transforms;
+        few steps, unless add/remove, on a lattice where that is narrower. It is a bound, of which
+        the brackets say how well it is known: no data set is known that attains it, for the pair
+        of a cut batch is the hull of both directions, and takes for known that it was cut.
     Raises: ValueError for values outside their range, and for sizes that are not whole.
     Source: Ganesh 2025 (arXiv:2508.15089). dp-accounting's `TruncatedSubsampledGaussianDpEvent` is
         the same mixture, with the pair of a replaced record at twice the norm for batches that are

@@ -102,8 +102,8 @@ def _mechanism(settings, delta):
     if "pipeline" in settings:
         return Pipeline(settings["pipeline"], settings["group"])
     if "noise" in settings:
-        noise = {key: tuple(settings.pop(key)) for key in ("sensitivities", "scales")}
-        return Mechanism(**settings, **noise)
+        sensitivities, scales = (tuple(settings.pop(key)) for key in ("sensitivities", "scales"))
+        return Mechanism(**settings, sensitivities=sensitivities, scales=scales)
     steps = settings.pop("steps")
     settings.pop("sampling_rate")
     if "epochs" in settings:
