@@ -81,7 +81,8 @@ def epsilon_bracket(experiment, reverse, lowest, log_delta):
 
 
 def stepped_out(estimate, bounds_at, lowest, log_delta):
-    """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise.
+    """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise;
+    (0, inf) for delta = 0.
 
     First by what rounding may do, then by the width of delta's bracket over its slope, then four
     times as far each time. Where the estimate is infinite the lower end is an eps that verifies, a
@@ -117,4 +118,4 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
     worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
     state = (0, start, xp.where(endless, xp.full_like(start, 0.5), 0.0), worst, ~(found | endless))
     _, _, _, best, _ = xp.while_loop(lambda state: ~xp.all(state[4]), verify, state)
-    return best[0], xp.where(found, best[1], xp.inf)
+    return xp.where(some, best[0], 0.0), xp.where(found, best[1], xp.inf)

@@ -1,5 +1,7 @@
 """Groups of records: closed forms, polygons iterated by hand, powers iterated level by level."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,6 +98,17 @@ def test_black_boxes_by_their_polygons(epsilon, told, size):
 
 def test_pure_privacy_adds_up():
     assert np.isclose(worst_case.randomized_response(0.7).group(4).epsilon(0.0), 2.8, rtol=1e-13)
+
+
+def test_pure_privacy_among_other_deltas():
+    """Found by the standing adversary: a delta of 0 beside others had a lower end above 3 eps."""
+    epsilons = np.array([0.0002618702617270447, 0.3, 1.0, 7.0])
+    curve = worst_case.k_ary_randomized_response(epsilons, 1000).group(3)
+    low, high = curve.epsilon_bounds(np.array([0.0, 1e-5, 1e-9, 0.0]))
+    for k in (0, 3):
+        exact = 3 * Fraction(float(epsilons[k]))
+        assert Fraction(float(low[k])) <= exact <= Fraction(float(high[k]))
+        assert low[k] > 2.99 * epsilons[k]
 
 
 def test_one_record_is_the_curve():
