@@ -71,6 +71,14 @@ scores: a .csv with columns score,member (or separated by ; or tabs) or an .npz 
 higher means member, member is 0 or 1, numbers have a decimal point
 exit code: 0 where no claim is refuted, 3 where one is, 2 for bad input
 """
+VERIFY_EXAMPLE = """\
+examples:
+  jaxpriv verify certificate/certificate.json
+  jaxpriv verify runs/digits/certificate.json --json
+
+certificate: what `certify --out` and `train` write
+exit code: 0 where every number holds, 3 where one does not, 2 for bad input
+"""
 TRAIN_EXAMPLE = """\
 examples:
   jaxpriv train --config examples/digits.toml
@@ -202,6 +210,11 @@ def make_parser():
                        help="of everything that is said (default 0.95)")
     audit.add_argument("--json", action="store_true", help="print JSON instead of a table")
     audit.add_argument("--out", metavar="DIR", help="also write audit.json and audit.png there")
+
+    verified = commands.add_parser("verify", help="compute a certificate's numbers again",
+                                   epilog=VERIFY_EXAMPLE, formatter_class=raw)
+    verified.add_argument("certificate", help="JSON file")
+    verified.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
 
 

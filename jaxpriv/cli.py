@@ -1,4 +1,4 @@
-"""The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep` and `audit`."""
+"""The command line: `jaxpriv train`, `certify`, `calibrate`, `sweep`, `audit` and `verify`."""
 
 import argparse
 import contextlib
@@ -248,6 +248,16 @@ def _audit(arguments):
     return 3 if any(claim["violated"] for claim in report["claims"]) else 0
 
 
+def _verify(arguments):
+    from jaxpriv.report.verification import read_certificate, render_verification, verify
+
+    certificate = read_certificate(arguments.certificate)
+    with _busy("computing the certificate again"):
+        found = verify(certificate)
+    _print(found, render_verification, arguments.json)
+    return 0 if found["holds"] else 3
+
+
 def _train(arguments):
     from jaxpriv.report.train_config import read_config
 
@@ -341,12 +351,12 @@ def _print(report, render, as_json):
 
 
 _COMMANDS = {"train": _train, "certify": _certify, "calibrate": _calibrate, "sweep": _sweep,
-             "audit": _audit}
+             "audit": _audit, "verify": _verify}
 
 
 def main(argv=None):
     """Run the command line; returns the exit code: 0, 2 for bad input (one line on stderr),
-    or 3 for a refuted claim.
+    or 3 for a refuted claim and a certificate that does not hold.
     """
     arguments = argparse.Namespace()
     try:
@@ -356,7 +366,7 @@ def main(argv=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (ValueError, ModuleNotFoundError, OverflowError, OSError, MemoryError,
+    except (ValueError, ModuleNotFoundError, ArithmeticError, OSError, MemoryError,
             RecursionError) as error:
         told = _of_flags(arguments, str(error)) if isinstance(error, ValueError) else error
         print(f"jaxpriv: {str(told) or type(error).__name__}", file=sys.stderr)

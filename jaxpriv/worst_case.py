@@ -61,9 +61,12 @@ def laplace(ratio):
     delta(eps) = 1 - exp((eps - ratio)/2) below.
 
     Args:
-        ratio: `Float[Array, "..."]` in [0, inf): L1 sensitivity over noise scale b.
+        ratio: `Float[Array, "..."]` in [0, inf): L1 sensitivity over noise scale b, of one number
+            or of several with independent noise on each.
 
     Returns: a `Curve`, the same in both directions.
+    Guarantee: all bounds. A record that moves one number by all of the sensitivity is the worst
+        (`jaxpriv.tradeoff.laplace_pairs`).
     Raises: ValueError if ratio is outside its range. Source: Dong, Roth, Su 2022, Lemma A.6.
 
         >>> import jaxpriv

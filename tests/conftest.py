@@ -29,7 +29,7 @@ def pytest_report_header():
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """As users compile: tests of what the optimizer may change, and those that run for long."""
-    optimize(any(item.get_closest_marker(name) for name in ("optimized", "slow", "long")))
+    optimize(any(item.get_closest_marker(name) for name in ("optimized", "long")))
 
 
 @pytest.fixture(scope="session", autouse=True)

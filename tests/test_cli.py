@@ -505,6 +505,15 @@ def test_bad_input_is_one_clear_line(line, tmp_path, capsys):
     assert BAD[line] in errors
 
 
+def test_a_number_that_is_none_is_one_line(monkeypatch, capsys):
+    """No certificate, rather than one with a NaN in it."""
+    monkeypatch.setattr(jaxpriv.Curve, "advantage_bounds", lambda curve: (np.nan, np.nan))
+    assert cli.main(GAUSSIAN) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert re.fullmatch("jaxpriv: .*NaN.*\n", told.err)
+
+
 @pytest.mark.parametrize(
     "line",
     ["certify --sensitivity 1 --std 2 --dim 3",

@@ -47,7 +47,7 @@ FLOORS = [
     {"accounting", "worst_case", "relaxed", "membership", "target"},
     {"attacks", "auditing", "correlated", "filters"},
     {"datasets", "training"},
-    {"report"},
+    {"report", "bridges"},
     {"cli"},
 ]
 

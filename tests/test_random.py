@@ -157,11 +157,13 @@ def check_billion():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_billion():
     check_billion()
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_old_noise_is_seen(monkeypatch):
     check_is_red(monkeypatch, random, "normal", jax.random.normal, check_billion)
 

@@ -48,6 +48,7 @@ def written(folder, text=DIABETES, **changes):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_the_readme_s_run(environment, tmp_path):
     """Digits from data to certificate: accurate, within its target, audited,
     each file where it is said to be.
@@ -92,6 +93,7 @@ def test_the_readme_s_run(environment, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_interrupted_and_resumed(environment, tmp_path):
     """Ctrl-C in the middle; gone on with, the ledger counts every step once; a changed file is
     refused with the difference.

@@ -7,7 +7,7 @@ same whichever other value it is the best is that against a uniform draw of it. 
 response it is the generalised likelihood ratio test; of unary encoding it is better than that one.
 """
 
-from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_whole
+from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_choice, check_whole
 from jaxpriv._derived import derived
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.local import (
@@ -15,24 +15,30 @@ from jaxpriv.tradeoff.local import (
     OtherBit,
     OtherValue,
     UnaryEncoding,
+    UniformReport,
     loss_of_permanent_noise,
 )
 
 _MOST = 10**9
 
 
-def k_ary_randomized_response(epsilon, categories):
+def k_ary_randomized_response(epsilon, categories, *, adjacency="replace_one"):
     """k-ary randomised response: the own one of k values with probability
     e^epsilon/(e^epsilon + k - 1), each other one with 1/(e^epsilon + k - 1).
 
     Args:
         epsilon: `Float[Array, "..."]` in [0, inf).
         categories: k, whole, 2 ... 10^9.
+        adjacency: "replace_one", one value by another; or "zero_out", by a null record, of which
+            every value is reported with probability 1/k.
 
     Returns: the `Curve` of one value against another, the same in both directions: pure epsilon-DP,
         and for k > 2 smaller than `randomized_response(epsilon)`, for most reports tell nothing.
-    Guarantee: all bounds; the pair is attained by every two values.
-    Raises: ValueError if epsilon is outside its range or categories is not whole.
+        Zero-out: of a value against none; `reversed()` is that of none against a value,
+        `symmetric()` covers both.
+    Guarantee: all bounds; the pair is attained by every (two) values.
+    Raises: ValueError if epsilon is outside its range, categories is not whole or adjacency is
+        another one.
     Source: Kairouz, Bonawitz, Ramage 2016 (arXiv:1602.07387), Section 3.
 
         >>> import jaxpriv
@@ -41,7 +47,9 @@ def k_ary_randomized_response(epsilon, categories):
         2.0000 0.3898
     """
     check_whole("categories", categories, least=2, most=_MOST)
-    return Curve(KaryResponse(as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
+    pairs = {"replace_one": KaryResponse, "zero_out": UniformReport}
+    check_choice("adjacency", adjacency, pairs)
+    return Curve(pairs[adjacency](as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
 
 
 def unary_encoding(epsilon, optimised=False):

@@ -48,14 +48,13 @@ def discrete_laplace(scale, sensitivity=1):
 
     Args:
         scale: `Float[Array, "..."]` in [1e-3, 1e6].
-        sensitivity: whole, 1 ... 10^6. Of a vector with independent noise on each coordinate it is
-            the sensitivity of a record that moves one coordinate, as in `discrete_gaussian`; of an
-            L1 sensitivity over several coordinates only the largest loss, sensitivity/scale, is
-            the same (`randomized_response`).
+        sensitivity: whole, 1 ... 10^6: by how much one record moves the number that is released;
+            of several numbers with independent noise on each, all of them together (L1).
 
     Returns: a `Curve`, the same in both directions: pure epsilon-DP with epsilon =
         sensitivity/scale, and for sensitivity 1 randomised response with that epsilon.
-    Guarantee: all bounds, in closed form.
+    Guarantee: all bounds, in closed form; a record that moves one number by all of the sensitivity
+        is the worst (`jaxpriv.tradeoff.discrete_noise`).
     Raises: ValueError if scale is outside its range or sensitivity is not whole.
     Source: Ghosh, Roughgarden, Sundararajan 2012 (arXiv:0811.2841); profile derived in
         `jaxpriv.tradeoff.discrete_noise`.

@@ -2,6 +2,7 @@
 
 from jaxpriv._checks import (
     ADJACENCIES,
+    NONNEGATIVE,
     POSITIVE,
     RATE,
     as_parameter,
@@ -55,7 +56,7 @@ def subsampled_gaussian(
         >>> print(f"{jaxpriv.worst_case.subsampled_gaussian(1.0, 0.01, 1000).epsilon(1e-5):.3f}")
         1.828
     """
-    noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
     if sampling not in ("poisson", "fixed_size"):
         why = (
             "; batches of a shuffled data set are shuffled_gaussian, and Poisson's bound does not "
@@ -67,14 +68,22 @@ def subsampled_gaussian(
         )
     check_choice("adjacency", adjacency, ADJACENCIES)
     if sampling == "poisson":
-        mu = derived(reciprocal, noise_multiplier)
+        mu = derived(reciprocal, noise)
         if adjacency == "replace_one":
-            rate = as_parameter("sampling_rate", sampling_rate, RATE)
             return Curve(ReplacedGaussian(mu, rate)).compose(steps)
-        return Curve(NormalShift(mu)).subsample(sampling_rate).compose(steps)
-    pair = Curve(NormalShift(derived(both_norms, noise_multiplier)))
+        return Curve(NormalShift(mu)).subsample(rate).compose(steps)
+    pair = Curve(NormalShift(derived(both_norms, noise)))
     exchanged = "add_remove" if adjacency == "add_remove" else "replace_one"
-    return pair.subsample(sampling_rate, exchanged).compose(steps)
+    return pair.subsample(rate, exchanged).compose(steps)
+
+
+def _training(noise_multiplier, sampling_rate, steps):
+    """The three numbers of DP-SGD, each refused by its own name."""
+    return (
+        as_parameter("noise_multiplier", noise_multiplier, POSITIVE),
+        as_parameter("sampling_rate", sampling_rate, RATE),
+        as_parameter("steps", steps, NONNEGATIVE),
+    )
 
 
 def both_norms(noise_multiplier):
@@ -108,8 +117,10 @@ def truncated_gaussian(
     Returns: the forward `Curve` (remove one record, or zero it out); `reversed()` adds one,
         `symmetric()` covers both; replace-one is its own reverse. Differentiable in noise, rate and
         steps.
-    Guarantee: all bounds are certified, of a pair that dominates each step, composed by transforms
-        or, unless add/remove, on a lattice. It is a bound: no data set is known that attains it.
+    Guarantee: all bounds are certified, of a pair that dominates each step, composed by transforms;
+        few steps, unless add/remove, on a lattice where that is narrower. It is a bound, of which
+        the brackets say how well it is known: no data set is known that attains it, for the pair
+        of a cut batch is the hull of both directions, and takes for known that it was cut.
     Raises: ValueError for values outside their range, and for sizes that are not whole.
     Source: Ganesh 2025 (arXiv:2508.15089). dp-accounting's `TruncatedSubsampledGaussianDpEvent` is
         the same mixture, with the pair of a replaced record at twice the norm for batches that are
@@ -126,8 +137,8 @@ def truncated_gaussian(
     check_choice("adjacency", adjacency, ADJACENCIES)
     if largest_batch >= dataset_size:
         return subsampled_gaussian(noise_multiplier, sampling_rate, steps, adjacency=adjacency)
-    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
-    rate = as_parameter("sampling_rate", sampling_rate, RATE)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
+    mu = derived(reciprocal, noise)
     pair = dict(zip(ADJACENCIES, (CutGaussian, CutReplaced, CutZeroed)))[adjacency]
     return Curve(pair.of(mu, rate, dataset_size - 1, largest_batch)).compose(steps)
 
@@ -166,6 +177,6 @@ def user_level(noise_multiplier, sampling_rate, steps, records_per_user):
     check_whole("records_per_user", records_per_user, most=100)
     if records_per_user == 1:
         return subsampled_gaussian(noise_multiplier, sampling_rate, steps)
-    mu = derived(reciprocal, as_parameter("noise_multiplier", noise_multiplier, POSITIVE))
-    rate = as_parameter("sampling_rate", sampling_rate, RATE)
-    return Curve(GaussianMixture(Owned(mu, rate, int(records_per_user)))).compose(steps)
+    noise, rate, steps = _training(noise_multiplier, sampling_rate, steps)
+    users = Owned(derived(reciprocal, noise), rate, int(records_per_user))
+    return Curve(GaussianMixture(users)).compose(steps)

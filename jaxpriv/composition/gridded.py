@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import grid, grown
+from jaxpriv.composition import grid, grown, laid
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.tables import Step, tables_of
@@ -110,10 +110,17 @@ class Gridded(Directed):
         return replace(self, flipped=self.flipped ^ reverse)
 
     def tables(self):
+        if not xp.any_jax(self):
+            return laid.tables(self, lambda: tables_of(self.steps, self.flipped))
         return tables_of(self.steps, self.flipped)
 
     def law(self, eps, tables, size=grid.SIZE):
         """The composed law around one eps, for scalar parameters."""
+        if not xp.any_jax(self, eps):
+            return laid.law(self, eps, size, lambda: self._composed(eps, tables, size))
+        return self._composed(eps, tables, size)
+
+    def _composed(self, eps, tables, size):
         atoms = [step.experiment.atoms(False) for step in self.steps]
         atoms = [
             (xp.where(self.flipped, -high, low), xp.where(self.flipped, -low, high))

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import chain, grid, labels
+from jaxpriv.composition import chain, grid, laid, summed
 from jaxpriv.composition.centred import solved, start_of
 from jaxpriv.tradeoff.stepping import stepped_out
 
@@ -43,7 +43,7 @@ def brackets(entry, center, ends):
     def look(size):
         law = entry.law(center, tables, size)
         lower, upper, rate = _on(law, ends)
-        add(labelled.lower(tables, size, ends, lower, upper), upper, rate)
+        add(labelled.lower(tables, law, size, ends, lower, upper), upper, rate)
         return too_wide(_NARROW)
 
     if rare:
@@ -51,6 +51,8 @@ def brackets(entry, center, ends):
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
     tables = entry.tables()
+    if len(ends) > laid.FEW:
+        center = laid.near(entry, tables, center)
     _grow(entry, look)
     if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
         lower, upper, _ = _by_chain(steps, ends)
@@ -80,7 +82,7 @@ def epsilon_bracket(entry, lowest, log_delta):
     def at(law, size, ends):
         """From the largest loss on nothing is left, rounding apart."""
         lower, upper, rate = _on(law, ends)
-        lower = labelled.lower(tables, size, ends, lower, upper)
+        lower = labelled.lower(tables, law, size, ends, lower, upper)
         lower = np.where(ends >= bound, -np.inf, lower)
         return lower, np.where(ends > bound * (1 + 1e-13), -np.inf, upper), rate
 
@@ -114,11 +116,12 @@ class Labelled:
         self.entry = entry
         self.useful = any(step.experiment.isolated for step in entry.steps)
 
-    def lower(self, tables, size, ends, lower, upper):
+    def lower(self, tables, law, size, ends, lower, upper):
+        """What has a label has no infinite loss: that is told on top of it."""
         if not self.useful or np.max(upper - lower) <= _NARROW:
             return lower
-        steps, flipped = self.entry.steps, bool(self.entry.flipped)
-        found = np.array([labels.lower(steps, tables, flipped, eps, size) for eps in ends])
+        by_labels = laid.labels_around(self.entry, tables, law.middle, size)(ends)
+        found = np.logaddexp(by_labels, law.log_endless)
         self.useful = bool(np.any(found > lower))
         return np.fmax(lower, found)
 
@@ -161,6 +164,8 @@ def _promising(sizes, size, wide, before):
 
 def _on(law, ends):
     """Of one law at every end."""
+    if not xp.any_jax(law.nu, ends):
+        return summed.brackets(law, ends)
     found = [(*grid.bracket(law, eps), grid.steepness(law, eps)) for eps in ends]
     return tuple(xp.stack(column) for column in zip(*found))
 

@@ -12,6 +12,7 @@ from jaxpriv.composition.line import along, log_factor
 _PLACED = 12  # lines at most, until one was placed next to the root
 _NEWTON = 12
 _SIGHT = 6.0
+_ROUGHLY = 1e-3  # of eps: after a larger last step nothing was found
 _SETTLED = 1e-12  # of eps: after so small a step there is no other
 
 
@@ -44,7 +45,11 @@ class Kept:
         return found._replace(reach=self.reach)
 
     def newton(self, target):
-        """(eps at which the `Target` is met, does the line serve there?, does it end?)"""
+        """(eps at which the `Target` is met, was it found and does the line serve there?, does it
+        end?)
+
+        Where K leaps a line may be so far off that what it says is rounding, and steps go astray.
+        """
         line, eps = self._line, self._eps
         # further off it still says where to place the next one
         low, high = self._eps - _SIGHT * line.spread, self._eps + _SIGHT * line.spread
@@ -56,7 +61,8 @@ class Kept:
             eps = np.maximum(np.clip(eps + change, low, high), target.least)
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
-        return eps, np.abs(eps - self._eps) <= line.spread, logs.followed
+        found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))
+        return eps, found & (np.abs(eps - self._eps) <= line.spread), logs.followed
 
 
 class Target(NamedTuple):

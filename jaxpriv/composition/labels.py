@@ -89,12 +89,19 @@ def _added(own, sums, reverse, experiment, count, table):
     return jax.tree.map(lambda total, one: total + count * one, sums, steps)
 
 
-@np.errstate(all="ignore")
 def lower(steps, tables, reverse, eps, size):
     """A lower bound of log delta(eps) of `Step`s with scalar parameters, in one direction."""
+    return around(steps, tables, reverse, eps, size)(np.reshape(eps, 1))[0]
+
+
+@np.errstate(all="ignore")
+def around(steps, tables, reverse, middle, size):
+    """A function of eps (k,), all near the middle: those lower bounds, from labels laid once."""
     terms = tuple(Term(table, step.count) for table, step in zip(tables, steps))
     spans = [np.zeros(1)]
-    own = grid.locate(terms, spans, eps, size)
+    own = grid.locate(terms, spans, middle, size)
+    if not own.spacing > 0:  # no loss is finite
+        return lambda ends: np.full(len(ends), -np.inf)
     flat = np.zeros((2, size // 2 + 1))
     sums = _Sums(flat, flat, flat, flat, 0.0, 0.0, 0.0, np.zeros(2), 0.0, 0.0)
     for step, table in zip(steps, tables):
@@ -102,47 +109,62 @@ def lower(steps, tables, reverse, eps, size):
             parts = jax.tree.map(lambda leaf, at=member: leaf[at],
                                  (step.experiment, step.count, table))  # fmt: skip
             sums = _added(own, sums, reverse, *parts)
-    found = _bounded(own, sums, eps, sum(float(np.sum(step.count)) for step in steps))
-    return found if np.isfinite(found) else -np.inf
+    bounded = _bounds(own, sums, middle, sum(float(np.sum(step.count)) for step in steps))
+
+    @np.errstate(all="ignore")
+    def lower_at(ends):
+        found = np.array([bounded(end) for end in ends])
+        return np.where(np.isfinite(found), found, -np.inf)
+
+    return lower_at
 
 
-def _bounded(own, sums, eps, count):
+def _bounds(own, sums, middle, count):
+    """eps near the middle, around which the lattice lies, -> a lower bound of log delta."""
     size, c, spacing, under, over, shifts = own
     nu = np.fft.irfft(np.exp(sums.log_size + 1j * sums.angle), size, axis=1)
     rounding = sums.unrest + _ULP * (8 + 4 * math.log2(size))
     noise = 2 * np.sum(np.exp(sums.log_most) * rounding, 1) / size
-    start = np.ceil((eps - under - sums.origin) / spacing)
+    start = np.ceil((middle - under - sums.origin) / spacing)
     nu = np.maximum(np.roll(nu, -int(np.mod(start, size)), 1), 0.0)
-    loss = sums.origin - eps + (start + np.arange(size)) * spacing
-    scale = sums.value - c * eps
-    blur = 8 * _ULP * (sums.far + abs(start * spacing) + abs(eps)) * (1 + abs(c))
-    doubt = sums.doubt + _ULP * (64 + 2 * abs(scale))
+    around = sums.origin - middle + (start + np.arange(size)) * spacing
 
     def beyond(end, distance):
-        """Chernoff's bound of the tilted mass beyond eps + distance."""
-        bound = sums.shifted[end] - sums.value - shifts[end] * (eps + distance)
+        """Chernoff's bound of the tilted mass beyond middle + distance."""
+        bound = sums.shifted[end] - sums.value - shifts[end] * (middle + distance)
         return 1.0 if np.isnan(bound) else np.exp(min(bound, 0.0))
 
-    if c < 0:
-        out = beyond(0, over) + beyond(1, -under)
-        sides = loss > 0
-        weight = np.exp(-np.where(sides, 1 + c, c) * loss)
-        powers = np.exp(np.minimum(-c * loss, 700.0)), np.exp(np.minimum(-(1 + c) * loss, 700.0))
-        rest = np.minimum(nu[0] * powers[0], nu[1] * powers[1])
-        rest = np.sum(rest) * (1 + blur) + np.sum(weight * np.where(sides, *noise[::-1])) + out
-        log_rest = np.log(rest) + scale + doubt
-        most = np.logaddexp(log_rest, np.log(sums.missing))
-        return _down(log1mexp(most)) if most < 0 else -np.inf
-    before = min(_BACK * spacing * math.sqrt(count), under)
-    out = beyond(0, spacing * size - before) + beyond(1, -under)
-    some = loss > -before
-    loss, nu = loss[some], nu[:, some]
-    outward = np.exp(-loss)
-    weight = np.exp(-c * loss)
-    gain = np.maximum(nu[0] - nu[1] * outward, 0.0)
-    wrong = (noise[0] + noise[1] * outward + blur * (nu[0] + nu[1] * outward)) * (gain > 0)
-    total = np.sum((gain - wrong) * weight) - out * np.max(weight)
-    return _down(np.log(total) + scale - doubt) if total > 0 else -np.inf
+    def bounded(eps):
+        loss, away = around + (middle - eps), eps - middle
+        scale = sums.value - c * eps
+        blur = 8 * _ULP * (sums.far + abs(start * spacing) + abs(eps) + abs(middle)) * (1 + abs(c))
+        doubt = sums.doubt + _ULP * (64 + 2 * abs(scale))
+        if c < 0:  # no weight is above 1: outside the window the mass is all
+            out = beyond(0, over) + beyond(1, -under)
+            sides = loss > 0
+            weight = np.exp(-np.where(sides, 1 + c, c) * loss)
+            powers = (np.exp(np.minimum(-c * loss, 700.0)),
+                      np.exp(np.minimum(-(1 + c) * loss, 700.0)))
+            rest = np.minimum(nu[0] * powers[0], nu[1] * powers[1])
+            rest = np.sum(rest) * (1 + blur) + np.sum(weight * np.where(sides, *noise[::-1])) + out
+            log_rest = np.log(rest) + scale + doubt
+            most = np.logaddexp(log_rest, np.log(sums.missing))
+            return _down(log1mexp(most)) if most < 0 else -np.inf
+        # any part of the window will do
+        before = min(_BACK * spacing * math.sqrt(count), under + away)
+        out = beyond(0, spacing * size - before + away) + beyond(1, -under)
+        some = loss > -before
+        if not some.any():
+            return -np.inf
+        loss, own_nu = loss[some], nu[:, some]
+        outward = np.exp(-loss)
+        weight = np.exp(-c * loss)
+        gain = np.maximum(own_nu[0] - own_nu[1] * outward, 0.0)
+        wrong = noise[0] + noise[1] * outward + blur * (own_nu[0] + own_nu[1] * outward)
+        total = np.sum((gain - wrong * (gain > 0)) * weight) - out * np.max(weight)
+        return _down(np.log(total) + scale - doubt) if total > 0 else -np.inf
+
+    return bounded
 
 
 def _down(value):

@@ -9,13 +9,14 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.averaged import Mixture
-from jaxpriv.tradeoff.cut_batches import CutGaussian
+from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced, CutZeroed
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
@@ -71,7 +72,10 @@ def as_step(piece):
         return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
     elif isinstance(piece.transform, CutGaussianTransform):
         own = piece.transform
-        pair = CutGaussian(own.unit, own.drawn, own.kept, own.log_whole, own.log_cut, own.doubts)
+        cut = CutGaussian
+        if isinstance(own, CutExchangedTransform):
+            cut = CutReplaced if own.replaced else CutZeroed
+        pair = cut(own.unit, own.drawn, own.kept, own.log_whole, own.log_cut, own.doubts)
     elif isinstance(piece.transform, SubsampledChiSquareTransform):
         pair = Subsampled(
             ChiSquareShift(piece.transform.df, piece.transform.nc), piece.transform.rate

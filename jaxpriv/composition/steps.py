@@ -16,6 +16,7 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
@@ -24,7 +25,7 @@ from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.attacked import Attacked
-from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
+from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced
 from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
@@ -117,8 +118,7 @@ def _adjacency(experiment):
         return {"add_remove"}
     if isinstance(experiment, Composed):
         sampled = [t.transform for t in experiment.terms if isinstance(t.transform, Stepped)]
-        return {"replace_one" if isinstance(transform, ReplacedGaussianTransform) else "add_remove"
-                for transform in sampled}
+        return {"replace_one" if _replaces(transform) else "add_remove" for transform in sampled}
     inner: tuple = ()
     if isinstance(experiment, Reversed):
         inner = (experiment.base,)
@@ -127,6 +127,12 @@ def _adjacency(experiment):
     elif isinstance(experiment, Gridded):
         inner = tuple(step.experiment for step in experiment.steps)
     return set().union(*map(_adjacency, inner))
+
+
+def _replaces(transform):
+    if isinstance(transform, CutExchangedTransform):
+        return transform.replaced
+    return isinstance(transform, ReplacedGaussianTransform)
 
 
 def _seen(pieces):
@@ -215,11 +221,14 @@ def _pieces(experiment, axis):
     if isinstance(forward, ReplacedGaussian):
         mu, rate, count = members_of(axis, forward.mu, forward.rate)
         return [Term(ReplacedGaussianTransform(mu, rate), count)]
-    if type(forward) is CutGaussian:
+    if isinstance(forward, CutGaussian):
         forward, count = members_of(axis, forward)
         reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        own = forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut
-        return [Term(CutGaussianTransform(*own, forward.doubt, reverse), count)]
+        own = (forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut,
+               forward.doubt, reverse)
+        if isinstance(forward, CutExchanged):
+            return [Term(CutExchangedTransform(*own, isinstance(forward, CutReplaced)), count)]
+        return [Term(CutGaussianTransform(*own), count)]
     if axis == -1:
         return [Step(experiment, once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)

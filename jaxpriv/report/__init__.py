@@ -3,8 +3,11 @@
 from jaxpriv.report.certificate import Mechanism, certify
 from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.pipeline import Pipeline
+from jaxpriv.report.verification import read_certificate, verify
 
-__all__ = ["DpSgd", "Mechanism", "Pipeline", "certify", "certify_training"]
+__all__ = [
+    "DpSgd", "Mechanism", "Pipeline", "certify", "certify_training", "read_certificate", "verify",
+]  # fmt: skip
 
 
 def __getattr__(name):

@@ -1,7 +1,6 @@
 """A list of mechanisms of `jaxpriv.worst_case` that are composed, as a certificate takes it."""
 
 import inspect
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,8 +10,6 @@ from jaxpriv.report.wording import LEFT_OUT, Wording, adjacency_of, mechanisms, 
 
 _RELAXED = ("gaussian", "laplace", "subsampled_gaussian")
 _MOST_GROUPED = 1000  # each is a link of a chain
-# what the makers' own parts call their arguments
-_INNER = {"rate": "sampling_rate", "n": "steps"}
 _SEVERAL = " It sees the results of all steps."
 _MAGNITUDES = (
     " Of sub-sampled steps and of different mechanisms it sees each one's magnitude; Gaussian "
@@ -216,8 +213,7 @@ def _step(table, place):
             raise ValueError(f"{key} = {given[key]!r} is a list; expected one number")
         curve = curve if times == 1 else curve.compose(times)
     except (ValueError, TypeError) as error:
-        told = re.sub(r"^(rate|n)(?= = )", lambda found: _INNER[found[0]], str(error))
-        raise ValueError(f"{place}: {told}") from None
+        raise ValueError(f"{place}: {error}") from None
     return _Step(name, arguments, times, dim, curve, wording_of(name, arguments))
 
 

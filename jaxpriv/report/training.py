@@ -19,16 +19,14 @@ from jaxpriv._checks import OPEN_UNIT, check_number
 from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.random import EDGE
-from jaxpriv.report.certificate import FALSE_POSITIVE_RATES, gains_nothing, notes_of, vacuous
+from jaxpriv.report.certificate import gains_nothing, notes_of, vacuous
 from jaxpriv.report.plots import draw_training
 from jaxpriv.report.shuffled import if_shuffled
 from jaxpriv.report.table import READING, render
 from jaxpriv.report.terminal import Line
-from jaxpriv.training.plan import ASSUMPTIONS, holds
+from jaxpriv.report.training_rows import NAMES, noise_delta, rows_of
+from jaxpriv.training.plan import holds
 
-# the relaxed curve takes a second for each evaluation
-_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
-_NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
 NOT_PRIVATE = (
     "NOT PRIVATE: the noise came from a seed, which others can guess and then take the noise "
     "off. This certificate says what the same run without a seed would guarantee."
@@ -124,15 +122,8 @@ def training_certificate(trained, audit, settings):
     the worst case first.
     """
     plan = trained.plan
-    profiles = [(_NAMES[model], plan.profile(model, trained.spent, precision))
-                for model, precision in _PRECISION.items()]
-    mus = [float(plan.curve(model, trained.spent).gdp_mu_bounds(slack=plan.delta)[1])
-           for model in _PRECISION]
-    found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
-    rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
-            for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
-    epsilon = rows[0]["epsilon"]
-    added = plan.noise_delta(math.inf if epsilon is None else epsilon, trained.spent)
+    rows, profiles = rows_of(plan, trained.spent)
+    epsilon, added = rows[0]["epsilon"], noise_delta(plan, trained.spent, rows)
     certificate = {
         "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta,
         "noise_delta": added, "target": str(trained.privacy),
@@ -165,33 +156,9 @@ def target_notes(plan, privacy, epsilon):
     """
     if privacy.threat_model == "worst_case":
         return []
-    name = _NAMES[privacy.threat_model]
+    name = NAMES[privacy.threat_model]
     met = holds(plan, dataclasses.replace(privacy, threat_model="worst_case"))
     return [gains_nothing(name)] * met + vacuous(epsilon, plan.delta, name)
-
-
-def _numbers(profile, mu, delta):
-    low, high = profile.epsilon(delta)
-    return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None,
-            "mu_at_slack": mu,
-            "advantage": profile.advantage(),
-            "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
-
-
-def _least(numbers, worst):
-    """Who knows less sees no more than the worst case:
-    an approximation that says otherwise has nothing to say.
-    """
-    over = [numbers[name] is None or numbers[name] > 1.01 * worst[name]
-            for name in ("epsilon", "advantage") if worst[name] is not None]
-    if any(over):
-        return worst
-    return {
-        name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value}
-        if isinstance(value, dict)
-        else min((v for v in (value, worst[name]) if v is not None), default=None)
-        for name, value in numbers.items()
-    }
 
 
 def write_pages(certificate, profiles, history, folder):

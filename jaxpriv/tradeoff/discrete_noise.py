@@ -141,7 +141,14 @@ class DiscreteGaussian(WholeNoise):
 
 @pytree
 class DiscreteLaplace(WholeNoise):
-    """The loss of x is (2x - sensitivity)/scale, between -ratio and ratio = sensitivity/scale."""
+    """The loss of x is (2x - sensitivity)/scale, between -ratio and ratio = sensitivity/scale.
+
+    It dominates a record that moves several numbers by whole v_i, sum |v_i| = sensitivity =: s, as
+    in `LaplaceShift`: the loss is (2Y - s)/scale with P(Y >= k) = x^k/(1 + x), x = e^(-1/scale),
+    for k = 1 ... s. Of two, moved by a <= b, P(Y_a + Y_b >= k) is that times R(k)/(1 + x), with
+    R = 2 + x + (k - 1)(1 - x) up to a, then 2 + (a - 1)(1 - x) up to b, all above 1 + x, then
+    1 + (s - k)(1 - x), which falls to 1: one change of sign.
+    """
 
     scale: Any
     sensitivity: int = field(metadata={"static": True})

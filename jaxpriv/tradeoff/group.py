@@ -26,8 +26,10 @@ from jaxpriv.tradeoff.experiment import Experiment, Point, padded
 from jaxpriv.tradeoff.hull import Symmetric, symmetrised
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
+from jaxpriv.tradeoff.stepping import cleaned, stepped_out
 
 _NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is looked for
+_NARROW = 1e-6  # relative: where the estimate's slopes do not serve each end has its own
 
 
 def grouped(experiment, size):
@@ -55,12 +57,18 @@ class Group(Experiment):
 
     base: Experiment
     size: int = field(metadata={"static": True})
+    guide: Experiment | None = None  # the same as base by other means, from which estimates come
 
     def batch_shape(self):
         return self.base.batch_shape()
 
     def aligned(self, shape, dtype):
-        return Group(self.base.aligned(shape, dtype), self.size)
+        guide = None if self.guide is None else self.guide.aligned(shape, dtype)
+        return Group(self.base.aligned(shape, dtype), self.size, guide)
+
+    @property
+    def _estimated(self):
+        return self.base if self.guide is None else self.guide
 
     def defined(self):
         return self.base.defined()
@@ -73,7 +81,10 @@ class Group(Experiment):
         return Group(self.base.as_narrow_as(width / self.size), self.size)
 
     def means(self):
-        return (Group(base, self.size) for base in self.base.means())
+        """No bound depends on how well slopes and levels are chosen: always by the first means, for
+        a lattice takes a second for each link of each try.
+        """
+        return (Group(base, self.size, self.base) for base in self.base.means())
 
     def reversed(self):
         return self
@@ -100,7 +111,7 @@ class Group(Experiment):
 
     def _links(self, alpha):
         """(the slope of g at each level, log beta, log power at the end), for their values only."""
-        spread = self.base.aligned(alpha.shape, alpha.dtype)
+        spread = self._estimated.aligned(alpha.shape, alpha.dtype)
 
         def link(level, _):
             logs, slope = spread.errors_and_slope(level, False)
@@ -236,18 +247,46 @@ class Group(Experiment):
         )
 
     def solve_epsilon(self, log_delta, reverse):
-        """Along the levels a_0, and next to a kink between the slopes on both sides."""
+        return self._solved(log_delta, reverse)[0]
+
+    def epsilon_bracket(self, lowest, log_delta, reverse):
+        """By NumPy with the slopes and the level of the estimate also next to it."""
+        if xp.any_jax(self, log_delta):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+        log_delta = xp.minimum(log_delta, 0.0)
+        eps, slopes, level = self._solved(log_delta, reverse)
+        eps = xp.maximum(eps, 0.0)
+        proper = xp.isfinite(eps) & xp.all(xp.isfinite(slopes), 0) & (log_delta < 0)
+        if not xp.all(proper):
+            return super().epsilon_bracket(lowest, log_delta, reverse)
+
+        def bounds_at(ends):
+            wide = self.aligned(ends.shape, ends.dtype)
+            same = xp.broadcast_to(slopes[:, None], (self.size, *ends.shape))
+            levels = xp.broadcast_to(level, ends.shape)
+            return cleaned(ends, *wide._bracket_by(ends, same, levels, reverse))
+
+        low, high = stepped_out(eps, bounds_at, lowest, log_delta)
+        if xp.all(high - low <= _NARROW * (1 + eps)):
+            return low, high
+        ends = super().epsilon_bracket(lowest, log_delta, reverse)
+        return xp.fmax(low, ends[0]), xp.fmin(high, ends[1])
+
+    def _solved(self, log_delta, reverse):
+        """(epsilon, the e_i, a_0): along the levels a_0, and next to a kink between the slopes on
+        both sides.
+        """
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         target = xp.where(reachable, log_delta, -1.0)
 
         def excess(slopes, level):
-            spread = self.base.aligned(slopes.shape, slopes.dtype)
+            spread = self._estimated.aligned(slopes.shape, slopes.dtype)
             value = self._summed(spread.log_delta(slopes, False), slopes)
             total = xp.sum(slopes, 0)
             rate = xp.exp(xp.minimum(total + safe_log(level) - value, 300.0))
             return target - xp.where(value > -xp.inf, value, -1e300), rate
 
-        _, slopes = self._quantile(norm.isf_exp(target) + 0.5, excess)
+        z, slopes = self._quantile(norm.isf_exp(target) + 0.5, excess)
         rise = slopes[:, 1] - slopes[:, 0]
 
         def between(share):
@@ -255,21 +294,28 @@ class Group(Experiment):
 
         none, whole = xp.zeros_like(target), xp.ones_like(target)
         share = newton_in_bracket(between, none, whole, tolerance=1e-14)
-        eps = xp.sum(slopes[:, 0] + share * rise, 0)
+        chosen = slopes[:, 0] + share * rise
+        eps = xp.sum(chosen, 0)
         last = self.base.last_loss()
         if last is not None:  # what tells everything for sure does so on each link
             *_, told = self._links(xp.full_like(eps, 1e-300))
             eps = xp.where((last[1] > 0) & (target < told), xp.inf, eps)
         limit = xp.where(log_delta < 0, self.loss_bound(reverse), 0.0)
-        return xp.where(reachable, eps, limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0))
+        eps = xp.where(reachable, eps, limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0))
+        return eps, chosen, norm.cdf(-z)
 
     def bracket(self, low, high, reverse):
         """Of one eps = low = high. Above: the sum of upper bounds, of slopes that make up eps or a
         little less. Below: the power at a level, from bounds of each link's.
         """
-        del low, reverse
+        del low
+        slopes, level, _ = self._split(xp.abs(high))
+        return self._bracket_by(high, slopes, level, reverse)
+
+    def _bracket_by(self, high, slopes, level, reverse):
+        """The bracket that the e_i make, of which the first makes up eps, and a_0."""
+        del reverse
         size, ulp = xp.abs(high), xp.finfo(high.dtype).eps
-        slopes, level, _ = self._split(size)
         total = xp.sum(xp.abs(slopes), 0) + size
         first = size - xp.sum(slopes[1:], 0) - 4 * self.size * ulp * total
         slopes = xp.concatenate([first[None], slopes[1:]])
@@ -278,7 +324,8 @@ class Group(Experiment):
         most = most + 4 * self.size * ulp * total
         power = level
         # losses are of this size
-        reach = xp.max(xp.abs(slopes), 0) + xp.exp(self.base.log_delta(xp.zeros_like(size), False))
+        at_zero = self._estimated.log_delta(xp.zeros_like(size), False)
+        reach = xp.max(xp.abs(slopes), 0) + xp.exp(at_zero)
         for slope in slopes:
             power = _least_power(self.base, power, slope, reach)
         taken = xp.exp(size) * level

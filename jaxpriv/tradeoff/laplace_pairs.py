@@ -20,6 +20,14 @@ from jaxpriv.tradeoff.pair import Pair, nan_like
 class LaplaceShift(Pair):
     """Laplace(0, 1) against Laplace(ratio, 1);
     the log ratio is 2t - ratio, cut off at -ratio and ratio.
+
+    It dominates a record that moves several coordinates by v_i, sum |v_i| = ratio =: s. Of one
+    coordinate the log ratio is 2Y - s with 0 <= Y <= s and P(Y >= y) = e^-y/2 for y > 0 under the
+    null. Of two, moved by a <= b, it is 2(Y_a + Y_b) - s, and P(Y_a + Y_b >= y)/(e^-y/2) is
+    3/2 + y/2 up to a, then 1 + a/2 up to b, then (1 + s - y)/2: it falls through 1 at one y, from
+    above. The likelihood ratios have equal means, 1, so that of one coordinate is the larger one in
+    convex order (Karlin, Novikoff 1963), and deltas are means of convex functions of it. More
+    coordinates by induction.
     """
 
     ratio: jax.Array

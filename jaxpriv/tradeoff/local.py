@@ -72,6 +72,14 @@ class UnaryEncoding(TwoValues):
         return own, math.log(2.0) - epsilon / 2 + own
 
 
+def _log_mean(epsilon, k):
+    """log((e^epsilon + k - 1)/k), which is small where k is large, k <= 1e9."""
+    moderate = epsilon < 30
+    near = xp.log1p(xp.expm1(xp.where(moderate, epsilon, 0.0)) / k)
+    far = epsilon - math.log(k) + xp.log1p((k - 1) * xp.exp(-epsilon))
+    return xp.where(moderate, near, far)
+
+
 @pytree
 class OtherValue(Outcomes):
     """k-ary randomised response of a value against that of some other value, all as likely: is the
@@ -85,21 +93,41 @@ class OtherValue(Outcomes):
         return False
 
     def aligned(self, shape, dtype):
-        """The loss of another report is log((e^epsilon + k - 2)/(k - 1)), by expm1 where it is
-        small.
-        """
+        """The loss of another report is log((e^epsilon + k - 2)/(k - 1))."""
         epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
         others, fall = self.categories - 1, xp.exp(-epsilon)
         truth = -xp.log1p(others * fall)
         null = xp.stack([truth, math.log(others) - epsilon + truth], -1)
         rest = truth + xp.log1p((others - 1) * fall)
         alternative = xp.stack([truth - epsilon, rest], -1)
-        small = epsilon < 1
-        near = xp.log1p(xp.expm1(xp.where(small, epsilon, 0.0)) / others)
-        far = epsilon - math.log(others) + xp.log1p((others - 1) * fall)
-        top = xp.where(small, near, far)
-        loss = xp.stack([-epsilon, top], -1)
+        loss = xp.stack([-epsilon, _log_mean(epsilon, others)], -1)
         return Discrete(null, alternative, loss, xp.zeros_like(epsilon))
+
+
+@pytree
+class UniformReport(Outcomes):
+    """k-ary randomised response without a record, a report of any value, against that of a value:
+    is this value reported, or not?
+
+    The loss of another report is -log((e^epsilon + k - 1)/k), that of the value epsilon more.
+    """
+
+    loss: Any
+    categories: int = field(metadata={"static": True})
+
+    def aligned(self, shape, dtype):
+        epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
+        k = self.categories
+        lost = _log_mean(epsilon, k)
+        # epsilon - lost = -log(1 - share): what cancels least
+        share = (1 - 1 / k) * -xp.expm1(-epsilon)
+        most = share > 0.9
+        far = math.log(k) - xp.log1p((k - 1) * xp.exp(-epsilon))
+        gained = xp.where(most, far, -xp.log1p(-xp.where(most, 0.0, share)))
+        masses = [math.log1p(-1 / k), -math.log(k)]
+        null = xp.stack([xp.full_like(epsilon, mass) for mass in masses], -1)
+        loss = xp.stack([-lost, gained], -1)
+        return Discrete(null, null + loss, loss, xp.zeros_like(epsilon))
 
 
 @pytree

@@ -28,7 +28,7 @@ from jaxpriv.tradeoff.cells import summit, supremum
 from jaxpriv.tradeoff.evaluate import bounds_of_epsilon, elementwise
 from jaxpriv.tradeoff.experiment import ROUNDING
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
-from jaxpriv.tradeoff.lowest import bounds_of_mu
+from jaxpriv.tradeoff.lowest import bounds_of_mu, smallest_mu
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import profile_near
@@ -138,7 +138,10 @@ def bounds_of_slack_mu(experiment, slack):
     lower, upper = (
         bound.reshape(slack.shape) for bound in xp.each(one, (flat, slack.ravel(), last.ravel()))
     )
-    whole_lower, whole_upper = bounds_of_mu(experiment)
+    if xp.any_jax(slack) or not some.all():
+        whole_lower, whole_upper = bounds_of_mu(experiment)
+    else:  # the lower end is of no use, and costs four profiles
+        whole_lower, whole_upper = xp.zeros_like(slack), smallest_mu(experiment)
     # G_m >= G_mu - (m - mu)/sqrt(2 pi), for d delta_G/d mu is a normal density; this is all that is
     # left where f itself is Gaussian, and no eps asks for more than its neighbours
     spent = _ROOT * slack * (1 - _CAREFUL * info.eps)

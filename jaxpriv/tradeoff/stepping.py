@@ -15,12 +15,12 @@ def profile_bounds(experiment, reverse, epsilon):
     """
     finite = xp.isfinite(epsilon)
     eps = xp.where(finite, epsilon, 0.0)
-    return _cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
+    return cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
 
 
 def profile_near(experiment, reverse, center, ends):
     """`profile_bounds` at finite eps (k, ...) near `center` (...)."""
-    return _cleaned(ends, *experiment.brackets_near(center, ends, reverse))
+    return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
 def profile_around(experiment, eps):
@@ -52,7 +52,8 @@ def outward(lower, upper):
     return xp.exp(lower) * (1 - 8 * info.eps), xp.where(upper == -xp.inf, 0.0, more)
 
 
-def _cleaned(epsilon, lower, upper, rate):
+def cleaned(epsilon, lower, upper, rate):
+    """Brackets, of which those that were lost, or cross, bound nothing."""
     finite = xp.isfinite(epsilon)
     limit = xp.where(epsilon > 0, -xp.inf, 0.0)
     lower, upper = (
@@ -107,7 +108,7 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
         width = xp.where(endless, power, xp.where(step == 0, reach, 4 * width))
         moved = xp.where(holds, ends, xp.maximum(ends + sides * width, 0.0))
         grown = xp.minimum(best[0] * 2.0 ** xp.abs(power), most)
-        grows = (xp.abs(power[0]) >= 1) & (best[0] > 0) & (best[0] < most)
+        grows = endless & (xp.abs(power[0]) >= 1) & (best[0] > 0) & (best[0] < most)
         settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
         return step + 1, xp.where(endless, grown, moved), width, best, settled
 

@@ -163,9 +163,10 @@ class Plan(PoissonSampled):
         Guarantee: exact for the worst case. The other threat models give no differential
             privacy guarantee.
         """
-        return _CURVES[threat_model](
-            self, self._parts(self.steps if steps is None else steps)
-        ).symmetric()
+        steps = self.steps if steps is None else steps
+        if not xp.any_jax(steps) and steps == 0:  # nothing was published
+            return worst_case.gaussian(0.0)
+        return _CURVES[threat_model](self, self._parts(steps)).symmetric()
 
     def profile(self, threat_model="worst_case", steps=None, precision=1e-11):
         """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""

@@ -282,7 +282,7 @@ def test_batches_of_curves():
 @pytest.mark.parametrize(("change", "says"), [
     ({"noise_multiplier": 0.0}, "noise_multiplier"), ({"noise_multiplier": "1"}, "noise_mult"),
     ({"sampling_rate": 0.0}, "sampling_rate"), ({"sampling_rate": 1.1}, "sampling_rate"),
-    ({"steps": -1}, "n = -1"), ({"dataset_size": 0}, "dataset_size = 0"),
+    ({"steps": -1}, "steps = -1"), ({"dataset_size": 0}, "dataset_size = 0"),
     ({"dataset_size": 10.0}, "dataset_size = 10.0"), ({"dataset_size": True}, "dataset_size"),
     ({"dataset_size": 2 * 10**9}, "dataset_size"), ({"largest_batch": 0}, "largest_batch = 0"),
     ({"largest_batch": np.array([3])}, "largest_batch"), ({"largest_batch": -3}, "largest_batch"),

@@ -272,7 +272,8 @@ def test_extremes_are_numbers():
          "sub-sample the steps"),
         (lambda: worst_case.subsampled_gaussian(0.0, 0.1, 10), "noise_multiplier"),
         (lambda: worst_case.subsampled_gaussian(1.0, 1.1, 10), "rate"),
-        (lambda: worst_case.subsampled_gaussian(1.0, 0.1, -1), "n = -1"),
+        (lambda: worst_case.subsampled_gaussian(1.0, 0.1, -1), "^steps = -1"),
+        (lambda: worst_case.subsampled_gaussian(1.0, 2.0, 1), "^sampling_rate = 2"),
     ],
 )
 def test_errors(call, match):

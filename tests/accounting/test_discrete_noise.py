@@ -381,6 +381,21 @@ def test_gradient_of_a_composition():
     assert np.isclose(jax.grad(value)(2.0), difference, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "make", [worst_case.laplace, lambda s: worst_case.discrete_laplace(1.5, s)]
+)
+@pytest.mark.parametrize("moved", [(1, 1), (1, 4), (2, 2, 3)])
+def test_one_coordinate_is_the_worst(make, moved):
+    """Of those that a record moves by as much together."""
+    several = jaxpriv.compose(*[make(by) for by in moved])
+    one = make(sum(moved))
+    eps = one.epsilon(0.0) * np.linspace(-0.9, 0.99, 9)
+    assert np.all(several.delta_bounds(eps)[1] < one.delta_bounds(eps)[0])
+    # and no smaller one is: less of the first move leaves other deltas above
+    less = make(sum(moved) - 1)
+    assert np.any(several.delta_bounds(eps)[0] > less.delta_bounds(eps)[1])
+
+
 def test_mu():
     """The vertex in the middle is what decides, of bounded losses; of others a slack."""
     curve = worst_case.discrete_laplace(2.0, 5)

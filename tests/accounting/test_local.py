@@ -4,6 +4,7 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
@@ -63,6 +64,35 @@ def check_pair(curve, null, alternative):
 def test_k_ary(epsilon, categories):
     one, other = (response(epsilon, categories, value) for value in (0, 1))
     check_pair(worst_case.k_ary_randomized_response(epsilon, categories), one, other)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("categories", [2, 3, 7])
+def test_k_ary_of_no_record(epsilon, categories):
+    curve = worst_case.k_ary_randomized_response(epsilon, categories, adjacency="zero_out")
+    check_pair(curve, np.full(categories, 1 / categories), response(epsilon, categories, 0))
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 0.9, 1.0, 5.0, 20.7, 29.9, 30.0, 300.0])
+@pytest.mark.parametrize("k", [3, 1000, 10**9])
+def test_among_many_values(epsilon, k):
+    """A report of none of a billion values tells next to nothing, and that to all digits."""
+    with mpmath.workdps(50):
+        odds = mpmath.exp(mpmath.mpf(epsilon))
+        one, each = odds / (odds + k - 1), 1 / (odds + k - 1)
+        uniform, own = (mpmath.mpf(1) / k, mpmath.mpf(k - 1) / k), (one, (k - 1) * each)
+        found = {
+            worst_case.k_ary_randomized_response(epsilon, k, adjacency="zero_out"): (uniform, own),
+            relaxed.k_ary_randomized_response(epsilon, k): (own, (each, one + (k - 2) * each)),
+        }
+        for curve, (null, alternative) in found.items():
+            ends = [float(mpmath.log(b / a)) for a, b in zip(null, alternative)]
+            near = [end * part for end in ends for part in (0.3, 1 - 1e-9)]
+            for eps in [0.0, epsilon / 2, *near]:
+                truth = sum(max(b - mpmath.exp(eps) * a, 0) for a, b in zip(null, alternative))
+                low, high = curve.delta_bounds(eps)
+                assert low <= truth <= high
+                assert high - low <= 1e-4 * high
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -186,6 +216,7 @@ MAKERS = {
     "k-ary": lambda e: worst_case.k_ary_randomized_response(e, 5),
     "symmetric": worst_case.unary_encoding,
     "optimised": lambda e: worst_case.unary_encoding(e, optimised=True),
+    "of no record": lambda e: worst_case.k_ary_randomized_response(e, 5, adjacency="zero_out"),
     "relaxed": lambda e: relaxed.k_ary_randomized_response(e, 5),
     "relaxed unary": lambda e: relaxed.unary_encoding(e, 4),
 }
@@ -224,6 +255,8 @@ def test_refuses_other_epsilons(epsilon):
 
 
 def test_refuses_other_arguments():
+    with pytest.raises(ValueError, match="adjacency = 'add_remove'; accepted: .replace_one.,"):
+        worst_case.k_ary_randomized_response(1.0, 3, adjacency="add_remove")
     for noise in (0.0, -0.1, 1.5):
         with pytest.raises(ValueError, match="noise"):
             worst_case.rappor(noise)
@@ -248,6 +281,11 @@ SLIPS = [
     (local.OtherBit, "_log_bits", lambda self, e: (-np.log1p(np.exp(-e)),) * 4,
      lambda: test_who_does_not_know_the_other_bit(1.0, False, 5)),
     (local.OtherValue, "full", lambda self: True, test_relaxed_is_above_the_worst_case),
+    (local, "_log_mean", lambda e, k: e - np.log(k) + np.log1p((k - 1) * np.exp(-e)),
+     lambda: test_among_many_values(1.0, 10**9)),
+    (local.UniformReport, "aligned",
+     lambda self, *a: local.OtherValue(self.loss, self.categories).aligned(*a),
+     lambda: test_k_ary_of_no_record(1.0, 3)),
     (local.TwoValues, "reversed", lambda self: local.OtherValue(self.loss, 2),
      lambda: test_k_ary(1.0, 3)),
 ]  # fmt: skip

@@ -105,6 +105,7 @@ def test_monotone_in_every_parameter():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_ten_thousand_in_one_call():
     """As arrays and under vmap, with gradients."""
     random = np.random.default_rng(0)

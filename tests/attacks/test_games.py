@@ -185,6 +185,7 @@ def figures():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
+@pytest.mark.optimized
 def test_figure_2_targets(figures, kind):
     """The mean of Bernoulli records at full size, by the covariance score and by the exact
     likelihood ratio (Eq. 11).

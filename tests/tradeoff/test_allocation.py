@@ -181,6 +181,7 @@ def test_curve_and_its_inverse():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_traced():
     """One program gives NumPy's numbers, and derivatives are those of differences."""
 
@@ -268,6 +269,7 @@ def test_extremes():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_epochs_of_single_precision_are_of_that_very_number():
     noise = np.float32(0.7)
     found, wanted = (

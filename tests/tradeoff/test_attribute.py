@@ -208,6 +208,7 @@ def test_bad_arguments():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_bounds_inside_jit():
     for dtype in (jnp.float32, jnp.float64):
         for baseline in (0.03, 0.7):

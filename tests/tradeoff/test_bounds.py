@@ -94,3 +94,15 @@ def test_of_compositions():
 def test_range(alpha):
     with pytest.raises(ValueError, match="alpha"):
         worst_case.gaussian(1.0).beta_bounds(alpha)
+
+
+def test_epsilon_of_no_delta():
+    """The largest loss, at once: among others too, of which some have no largest one."""
+    curve = worst_case.gaussian(np.array([0.0, 1e-6, 1.0])).subsample(0.3)
+    low, high = curve.epsilon_bounds(0.0)
+    assert np.array_equal(low, [0.0, np.inf, np.inf])
+    assert np.array_equal(high, low)
+    low, high = worst_case.laplace(2.0).subsample(0.3).epsilon_bounds(np.array([0.0, 1e-3]))
+    largest = np.log1p(0.3 * np.expm1(2.0))
+    assert np.all(low <= high)
+    assert low[0] <= largest <= high[0] <= largest * (1 + 1e-12)

@@ -105,6 +105,7 @@ def check_killed(tmp_path, kills):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 def test_killed_a_few_times(tmp_path):
     check_killed(tmp_path, 3)
 

@@ -1,0 +1,73 @@
+"""Lattices that are laid once for many questions, by NumPy.
+
+Whoever asks for a profile all over its range asks for thousands of eps, one composition at a time.
+Its lattices lie at multiples of a fixed distance, one to two standard deviations of the total loss,
+so that what is known of one eps serves all its neighbours, and no answer depends on what was asked
+before: what is kept is what would be computed again.
+"""
+
+from collections import OrderedDict
+
+import jax
+import numpy as np
+
+from jaxpriv.composition import grid, labels
+from jaxpriv.composition.line import Term
+from jaxpriv.composition.tables import cumulants
+
+FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
+_LAWS, _LABELS, _TABLES = 10, 5, 64  # kept at most, of 8 MB, 6 MB and 100 KB
+_laws: OrderedDict = OrderedDict()
+_labels: OrderedDict = OrderedDict()
+_tables: OrderedDict = OrderedDict()
+
+
+def tables(entry, make):
+    """The tables of all steps, which make() computes."""
+    return _kept(_tables, _TABLES, _key(entry), make)
+
+
+def near(entry, tables, eps):
+    """The lattices' middle next to eps."""
+    terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
+    variance = cumulants(terms, np.float64(-0.5))[2]  # of P and Q alike
+    if not (np.isfinite(variance) and variance > 0):
+        return eps
+    distance = 2.0 ** np.floor(0.5 * np.log2(variance) + 1)
+    return np.asarray(np.round(eps / distance) * distance)
+
+
+def law(entry, middle, size, make):
+    """The composed law around a middle, which make() computes."""
+    if size > grid.SIZE:
+        return make()
+    return _kept(_laws, _LAWS, (*_key(entry), float(middle), size), make)
+
+
+def labels_around(entry, tables, middle, size):
+    """`labels.around` of the entry's direction."""
+
+    def make():
+        return labels.around(entry.steps, tables, bool(entry.flipped), middle, size)
+
+    if size > grid.SIZE:
+        return make()
+    return _kept(_labels, _LABELS, (*_key(entry), float(middle), size), make)
+
+
+def _key(entry):
+    """All that a law depends on."""
+    leaves, structure = jax.tree.flatten((entry.steps, entry.flipped))
+    return structure, tuple((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
+
+
+def _kept(store, most, key, make):
+    """What was made for a key, the latest `most` of them."""
+    try:
+        found = store.pop(key)
+    except KeyError:
+        found = make()
+    store[key] = found
+    while len(store) > most:
+        store.popitem(last=False)
+    return found

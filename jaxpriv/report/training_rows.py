@@ -1,0 +1,53 @@
+"""The numbers of a training's certificate, of its plan alone."""
+
+import math
+
+from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
+from jaxpriv.training.plan import ASSUMPTIONS
+
+NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
+# the relaxed curve takes a second for each evaluation
+_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
+
+
+def rows_of(plan, spent):
+    """(a certificate's rows after so many steps, [(name, CertifiedProfile)]), the worst case first.
+    """
+    profiles = [(NAMES[model], plan.profile(model, spent, precision))
+                for model, precision in _PRECISION.items()]
+    mus = [float(plan.curve(model, spent).gdp_mu_bounds(slack=plan.delta)[1])
+           for model in _PRECISION]
+    found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
+    rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
+            for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
+    return rows, profiles
+
+
+def noise_delta(plan, spent, rows):
+    """By how much what is drawn for normal numbers may raise delta at the certified epsilon."""
+    epsilon = rows[0]["epsilon"]
+    return plan.noise_delta(math.inf if epsilon is None else epsilon, spent)
+
+
+def _numbers(profile, mu, delta):
+    low, high = profile.epsilon(delta)
+    return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None,
+            "mu_at_slack": mu,
+            "advantage": profile.advantage(),
+            "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
+
+
+def _least(numbers, worst):
+    """Who knows less sees no more than the worst case:
+    an approximation that says otherwise has nothing to say.
+    """
+    over = [numbers[name] is None or numbers[name] > 1.01 * worst[name]
+            for name in ("epsilon", "advantage") if worst[name] is not None]
+    if any(over):
+        return worst
+    return {
+        name: {fpr: min(value[fpr], worst[name][fpr]) for fpr in value}
+        if isinstance(value, dict)
+        else min((v for v in (value, worst[name]) if v is not None), default=None)
+        for name, value in numbers.items()
+    }

@@ -1,0 +1,188 @@
+"""Does a certificate hold? All that follows from its mechanism, computed again on this machine."""
+
+import json
+import math
+from pathlib import Path
+
+from jaxpriv._checks import check_whole
+from jaxpriv.report.certificate import Mechanism, certify
+from jaxpriv.report.dp_sgd import DpSgd
+from jaxpriv.report.pipeline import Pipeline
+from jaxpriv.report.shuffled import if_shuffled
+from jaxpriv.report.terminal import Sheet
+
+_LAST_DIGITS = 1e-9  # relative: other processors and versions round differently
+_LOWER = ("epsilon_lower",)  # claimed from below; all other numbers are upper bounds
+_SETTINGS = ("batches", "epochs")  # neither
+_WORDS = ("description", "adjacency", "sampling", "assumption", "sentence", "notes")
+_TAKEN = {
+    "steps_counted": "how many steps the training's ledger counts",
+    "audit": "what the audit measured",
+    "held_out": "the numbers on held-out records",
+    "private": "whether the noise's key was secret",
+}
+
+
+def read_certificate(path):
+    """The dictionary of a certificate.json.
+
+    Raises: ValueError for a file that holds none, OSError for one that can't be read.
+    """
+    try:
+        found = json.loads(Path(path).read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no certificate: {error}") from None
+    wanted = {"mechanism": dict, "delta": float, "adversaries": list}
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(name), kind) for name, kind in wanted.items()
+    ):
+        raise ValueError(f"{path} is no certificate: mechanism, delta and adversaries are expected")
+    return found
+
+
+def verify(certificate):
+    """Every number and sentence of a certificate that follows from its mechanism, beside what this
+    machine certifies.
+
+    Args:
+        certificate: a dictionary as `certify` or `certify_training` returns it, or its JSON.
+
+    Returns: {"holds": do all?, "checks": [{"where", "claimed", "here", "holds"}], "taken": what was
+        not computed again}. An upper bound holds if the one computed here is no larger, a lower one
+        if it is no smaller, but for a relative 1e-9; None is infinity. Sentences have to be those
+        of this version.
+    Guarantee: where all checks hold, the numbers are certified for the mechanism that the
+        certificate describes. That the mechanism was run as described nobody can compute.
+    Raises: ValueError where the mechanism is not one of a certificate, or outside its range.
+
+        >>> from jaxpriv.report import Mechanism, certify
+        >>> certificate = certify(Mechanism("laplace", (1.0,), (1.0,)), delta=1e-5)
+        >>> verify(certificate)["holds"]
+        True
+        >>> certificate["adversaries"][0]["epsilon"] = 0.5
+        >>> [check["where"] for check in verify(certificate)["checks"] if not check["holds"]]
+        ['worst case: epsilon']
+    """
+    certificate = json.loads(json.dumps(certificate))  # with lists for tuples
+    own, settings = json.loads(json.dumps(_again(certificate))), certificate["mechanism"]
+    checks = list(_compared("", certificate, own))
+    claimed, rows = (
+        {row.get("adversary"): row for row in table["adversaries"] if isinstance(row, dict)}
+        for table in (certificate, own)
+    )
+    for name in dict.fromkeys([*rows, *claimed]):
+        if name in rows and name in claimed:
+            checks += _compared(f"{name}: ", claimed[name], rows[name])
+        else:
+            checks.append(_check(f"{name}", name if name in claimed else "missing",
+                                 name if name in rows else "missing", False))  # fmt: skip
+    if certificate.get("if_shuffled") or own["if_shuffled"]:
+        checks += _compared("if shuffled: ", certificate.get("if_shuffled") or {},
+                            own["if_shuffled"] or {})  # fmt: skip
+    checks += [_check(f"mechanism: {name}", settings.get(name), value, settings.get(name) == value)
+               for name, value in own["mechanism"].items()]  # fmt: skip
+    return {"holds": all(check["holds"] for check in checks), "checks": checks,
+            "taken": [told for name, told in _TAKEN.items() if name in certificate]}
+
+
+def _again(certificate):
+    """What the mechanism of a certificate leads to here."""
+    try:
+        made = _mechanism(certificate["mechanism"], certificate["delta"])
+        if "steps_counted" in certificate:
+            return _of_training(made, certificate["steps_counted"])
+        return certify(made, certificate["delta"])
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"mechanism is none of a certificate: {error}") from None
+
+
+def _mechanism(settings, delta):
+    """The `Mechanism`, `DpSgd`, `Pipeline` or `Plan` whose settings these are."""
+    settings = dict(settings)
+    if "pipeline" in settings:
+        return Pipeline(settings["pipeline"], settings["group"])
+    if "noise" in settings:
+        sensitivities, scales = (tuple(settings.pop(key)) for key in ("sensitivities", "scales"))
+        return Mechanism(**settings, sensitivities=sensitivities, scales=scales)
+    steps = settings.pop("steps")
+    settings.pop("sampling_rate")
+    if "epochs" in settings:
+        return DpSgd(**settings)
+    from jaxpriv.training import Plan
+
+    noise = settings.pop("noise_multiplier")
+    check_whole("steps", steps)
+    noises = tuple(noise) if isinstance(noise, list) else (noise,) * steps
+    return Plan(**settings, noise_multipliers=noises, delta=delta)
+
+
+def _of_training(plan, spent):
+    """What a training's certificate says of its plan after so many steps."""
+    from jaxpriv.report.training_rows import noise_delta, rows_of
+
+    rows, _ = rows_of(plan, spent)
+    return {
+        "mechanism": plan.settings(), "description": plan.describe(), "adversaries": rows,
+        "adjacency": plan.adjacency, "sampling": plan.sampling,
+        "noise_delta": noise_delta(plan, spent, rows),
+        "if_shuffled": if_shuffled(plan.noise_multipliers, plan.sampling_rate, spent,
+                                   rows[0]["epsilon"], plan.delta,
+                                   lambda epsilon: plan.noise_delta(epsilon, spent)),
+    }  # fmt: skip
+
+
+def _compared(place, claimed, own):
+    """A check of each number and sentence of a table, tables of numbers within it included."""
+    for name, here in own.items():
+        said = claimed.get(name)
+        if name in _WORDS or name in _SETTINGS:
+            yield _check(f"{place}{name}", said, here, said == here)
+        elif name == "tpr_at_fpr":
+            rates = said if isinstance(said, dict) else {}
+            for rate, value in here.items():
+                yield _number(f"{place}TPR at FPR {rate}", rates.get(rate, math.nan), value, False)
+        elif name in ("epsilon_lower", "epsilon", "mu_at_slack", "advantage", "noise_delta"):
+            said = claimed.get(name, math.nan)
+            yield _number(f"{place}{name}", said, here, name in _LOWER)
+
+
+def _number(where, said, here, is_lower):
+    low, high = _finite(here), _finite(said)
+    if is_lower:
+        low, high = high, low
+    return _check(where, said, here, low <= high * (1 + _LAST_DIGITS))
+
+
+def _finite(value):
+    if value is None:
+        return math.inf
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _check(where, claimed, here, holds):
+    return {"where": where, "claimed": claimed, "here": here, "holds": bool(holds)}
+
+
+def render_verification(found):
+    """What `verify` found, for a terminal: numbers, and sentences where they differ."""
+    numbers = [check for check in found["checks"]
+               if isinstance(check["here"], (int, float)) or check["here"] is None]
+    rows = [[check["where"], _shown(check["claimed"]), _shown(check["here"]),
+             "yes" if check["holds"] else "NO"] for check in numbers]  # fmt: skip
+    rows = [row for row in rows if not row[0].startswith("mechanism") or row[3] == "NO"]
+    lines = [f"{check['where']} is {check['claimed']!r}; here {check['here']!r}."
+             for check in found["checks"] if check not in numbers and not check["holds"]]
+    if found["taken"]:
+        lines.append(f"Not computed again: {'; '.join(found['taken'])}.")
+    failed = sum(not check["holds"] for check in found["checks"])
+    told = f"{failed} of {len(found['checks'])} checks failed: the certificate does not hold."
+    lines.append(told if failed else "Everything holds, for the mechanism as it is described.")
+    lines.append("Upper bounds hold if the one computed here is no larger, lower ones if no "
+                 "smaller. That the mechanism was run as described is not computed.")  # fmt: skip
+    return Sheet("Verification", ["number", "certificate", "here", "holds"], rows, lines)
+
+
+def _shown(value):
+    if value is None:
+        return "∞"
+    return f"{value:.12g}" if isinstance(value, (int, float)) else str(value)
