@@ -305,7 +305,8 @@ def test_version(capsys):
 def test_commands_of_the_readme_are_understood(monkeypatch):
     """Every command line in README parses, with values that are accepted."""
     lines = re.findall(r"^\$ jaxpriv (.*)$", (ROOT / "README.md").read_text(), re.M)
-    assert {line.split()[0] for line in lines} == {"certify", "calibrate", "sweep", "audit"}
+    commands = {"certify", "calibrate", "sweep", "audit", "verify"}
+    assert {line.split()[0] for line in lines} == commands
     for line in lines:
         arguments = make_parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
@@ -314,6 +315,8 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
             assert arguments.scores.endswith(".csv")
         elif arguments.command == "calibrate":
             assert (arguments.dataset_size, arguments.epsilon) == (50_000, 2.0)
+        elif arguments.command == "verify":
+            assert arguments.certificate == "certificate/certificate.json"
         else:
             assert cli._described(arguments)
 

@@ -14,6 +14,7 @@ from jaxpriv.tradeoff.local import (
     KaryResponse,
     OtherBit,
     OtherValue,
+    PermanentResponse,
     UnaryEncoding,
     UniformReport,
     loss_of_permanent_noise,
@@ -104,7 +105,7 @@ def rappor(noise, hashes=1):
     """
     check_whole("hashes", hashes, most=1000)
     epsilon = derived(loss_of_permanent_noise, as_parameter("noise", noise, RATE))
-    return Curve(UnaryEncoding(epsilon, False)).compose(hashes)
+    return Curve(PermanentResponse(epsilon, False)).compose(hashes)
 
 
 def k_ary_other_value(epsilon, categories):

@@ -22,7 +22,8 @@ class Discrete(Envelope):
 
     The losses are given, for near each other two masses do not tell theirs: delta is a sum of
     alternative (1 - e^(eps - loss)), all of whose terms are positive. told: (...), the exact
-    probability of an infinite loss in both directions, NaN where it is not known.
+    probability of an infinite loss in both directions, NaN where it is not known, or the largest
+    finite loss only to rounding.
     """
 
     null: jax.Array

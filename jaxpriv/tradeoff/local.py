@@ -19,6 +19,7 @@ class TwoValues(Outcomes):
     """
 
     loss: Any
+    given = True  # the loss is a parameter, known to its last digit
 
     @abstractmethod
     def log_masses(self, epsilon):
@@ -29,7 +30,8 @@ class TwoValues(Outcomes):
         own, neither = self.log_masses(epsilon)
         null = xp.stack([own, neither, own - epsilon], -1)
         loss = xp.stack([-epsilon, xp.zeros_like(epsilon), epsilon], -1)
-        return Mirrored(null, xp.flip(null, -1), loss, xp.zeros_like(epsilon))
+        told = xp.full_like(epsilon, 0.0 if self.given else xp.nan)
+        return Mirrored(null, xp.flip(null, -1), loss, told)
 
     def reversed(self):
         return self
@@ -72,6 +74,13 @@ class UnaryEncoding(TwoValues):
         return own, math.log(2.0) - epsilon / 2 + own
 
 
+@pytree
+class PermanentResponse(UnaryEncoding):
+    """Symmetric unary encoding whose loss follows from the noise on a bit, to rounding."""
+
+    given = False
+
+
 def _log_mean(epsilon, k):
     """log((e^epsilon + k - 1)/k), which is small where k is large, k <= 1e9."""
     moderate = epsilon < 30
@@ -101,7 +110,7 @@ class OtherValue(Outcomes):
         rest = truth + xp.log1p((others - 1) * fall)
         alternative = xp.stack([truth - epsilon, rest], -1)
         loss = xp.stack([-epsilon, _log_mean(epsilon, others)], -1)
-        return Discrete(null, alternative, loss, xp.zeros_like(epsilon))
+        return Discrete(null, alternative, loss, xp.full_like(epsilon, xp.nan))
 
 
 @pytree
@@ -127,7 +136,7 @@ class UniformReport(Outcomes):
         masses = [math.log1p(-1 / k), -math.log(k)]
         null = xp.stack([xp.full_like(epsilon, mass) for mass in masses], -1)
         loss = xp.stack([-lost, gained], -1)
-        return Discrete(null, null + loss, loss, xp.zeros_like(epsilon))
+        return Discrete(null, null + loss, loss, xp.full_like(epsilon, xp.nan))
 
 
 @pytree

@@ -125,6 +125,29 @@ def test_rappor_of_several_hashes():
     assert worst_case.rappor(1.0).delta(0.0) == 0.0
 
 
+LAST_LOSSES = {  # computed from parameters; the second number of each is the parameter
+    "rappor": (worst_case.rappor, lambda f: 2 * mpmath.log((2 - f) / f)),
+    "no record": (
+        lambda epsilon: worst_case.k_ary_randomized_response(epsilon, 5, adjacency="zero_out"),
+        lambda e: e - mpmath.log((mpmath.exp(e) + 4) / 5),
+    ),
+    "other value": (lambda epsilon: relaxed.k_ary_randomized_response(epsilon, 5),
+                    lambda e: mpmath.log((mpmath.exp(e) + 3) / 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAST_LOSSES)
+def test_the_largest_loss_is_rounded_up(name):
+    """0.02134...: the first number that the standing adversary found."""
+    make, loss = LAST_LOSSES[name]
+    for number in (0.021348460991052455, *np.random.default_rng(5).uniform(0.001, 1.0, 20)):
+        with mpmath.workdps(40):
+            truth = loss(mpmath.mpf(number))
+        for delta in (0.0, 1e-30):
+            low, high = make(number).epsilon_bounds(delta)
+            assert mpmath.mpf(low) <= truth <= mpmath.mpf(high)
+
+
 @pytest.mark.parametrize("steps", [2, 3])
 def test_few_reports(steps):
     one, other = (response(0.8, 4, value) for value in (0, 1))
@@ -286,6 +309,7 @@ SLIPS = [
     (local.UniformReport, "aligned",
      lambda self, *a: local.OtherValue(self.loss, self.categories).aligned(*a),
      lambda: test_k_ary_of_no_record(1.0, 3)),
+    (local.PermanentResponse, "given", True, lambda: test_the_largest_loss_is_rounded_up("rappor")),
     (local.TwoValues, "reversed", lambda self: local.OtherValue(self.loss, 2),
      lambda: test_k_ary(1.0, 3)),
 ]  # fmt: skip
