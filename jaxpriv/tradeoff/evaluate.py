@@ -2,6 +2,7 @@
 values, integrals and bounds.
 """
 
+import math
 from functools import wraps
 
 import jax
@@ -260,10 +261,16 @@ def bounds_of_beta(experiment, alpha):
 def least_mu(experiment, zero):
     """A lower bound of the smallest mu: that of G_mu whose profile is what is certain of this
     one's, at a few eps.
+
+    The last one is for a largest loss that is far from all others: G_mu touches where the type I
+    error is e^-loss, about, at a slope of loss - log sqrt(4 pi loss).
     """
-    eps = xp.asarray([0.0, 0.3, 1.0, 3.0], zero.dtype).reshape((4,) + (1,) * zero.ndim)
-    spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned((4, *zero.shape), zero.dtype)
-    eps = xp.broadcast_to(eps, (4, *zero.shape))
+    largest = experiment.loss_bound(False)
+    loss = xp.where(xp.isfinite(largest), largest, 10.0)
+    last = xp.maximum(loss - xp.log1p(xp.sqrt(4 * math.pi * loss)), 0.0)
+    eps = xp.stack([*(xp.full_like(zero, e) for e in (0.0, 0.3, 1.0, 3.0)),
+                    xp.broadcast_to(last, zero.shape)])  # fmt: skip
+    spread = jax.tree.map(lambda leaf: leaf[None], experiment).aligned(eps.shape, zero.dtype)
     target = profile_bounds(spread, False, eps)[0]
     goal = xp.where(xp.isfinite(target), target, -1.0)
 
@@ -272,7 +279,7 @@ def least_mu(experiment, zero):
         return NormalShift(mu).log_delta_at(eps, None, False) - goal, xp.zeros_like(mu)
 
     low = xp.full_like(eps, -25.0)
-    mu = xp.exp(newton_in_bracket(shortfall, low, low + 30.0, iterations=60))
+    mu = xp.exp(newton_in_bracket(shortfall, low, low + 36.0, iterations=60))
     # what lies below the searched range bounds nothing
     useful = xp.isfinite(target) & (mu > 2e-11)
     return xp.max(xp.where(useful, mu, 0.0), 0) * (1 - 1e-9)

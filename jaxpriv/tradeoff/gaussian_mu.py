@@ -3,8 +3,9 @@
 G_mu <= f says mu >= h(z) = Phi^-1(power) - z for every level alpha = Phi(z). Along the curve
 h' = e^eps phi(z)/phi(y) - 1 with y = Phi^-1(power) and eps the slope, which falls with alpha; so on
 a cell of the z-axis h is at most the larger end value plus half the width times the largest |h'|
-that the end values allow. Cells that could hold the maximum are split again. Only z <= 0 is
-searched, in both directions: alpha and beta do not both exceed 1/2.
+that the end values allow, and at most the right one plus the width, for y grows. Cells that could
+hold the maximum are split again. Only z <= 0 is searched, in both directions: alpha and beta do not
+both exceed 1/2.
 """
 
 from jaxpriv import _array as xp
@@ -14,11 +15,8 @@ _KEPT, _SPLIT, _ROUNDS = 24, 16, 6
 
 
 def certified_mu(errors_and_slope, largest_loss, dtype):
-    """An upper bound of sup h over alpha <= 1/2, tight to about 1e-9,
-    for one curve with losses up to largest_loss.
-
-    Beyond z = -edge a loss moves the quantile by less than largest_loss/edge,
-    which is below h at the diagonal.
+    """An upper bound of sup h over alpha <= 1/2, tight to about 1e-9 where h is largest at an
+    alpha that is a number, for one curve with losses up to largest_loss.
     """
     edge = xp.minimum(8.0 + 2 * xp.sqrt(largest_loss), 37.0 if dtype == xp.float64 else 12.0)
 
@@ -27,6 +25,18 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         (_, log_power), slope = errors_and_slope(norm.cdf(z))
         y = norm.ppf_exp(log_power)
         return y - z, y, slope
+
+    def beyond(y):
+        """Of h at all z <= -edge, y the quantile of the power p at -edge.
+
+        There power <= min(p, e^loss alpha). Phi^-1(e^loss Phi(z)) - z grows with z, for the hazard
+        phi/Phi falls, and Phi^-1(p) - z falls: h is largest where both meet, or at the edge.
+        """
+        finite = xp.isfinite(largest_loss)
+        loss = xp.where(finite, largest_loss, 0.0)
+        meet = xp.minimum(norm.ppf_exp(norm.logcdf(y) - loss), -edge)
+        height = norm.ppf_exp(xp.minimum(norm.logcdf(meet) + loss, 0.0)) - meet
+        return xp.where(finite, height, xp.inf)
 
     def loss_bound(left, right):
         """power <= e^loss alpha, and beta >= e^-loss (1 - alpha),
@@ -37,6 +47,7 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         return xp.minimum(first, second)
 
     def bound(left, right):
+        """Of h on cells, and y at their left ends."""
         (h_l, y_l, eps_l), (h_r, y_r, eps_r) = heights(left), heights(right)
         width = right - left
         lows = xp.maximum(h_l - width, 0.0)
@@ -45,7 +56,8 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         corners = xp.stack([h * s for h in (lows, highs) for s in (y_l + left, y_r + right)])
         steepest = xp.expm1(eps_l + 0.5 * xp.max(corners, 0))
         flattest = -xp.expm1(eps_r + 0.5 * xp.min(corners, 0))
-        return xp.maximum(h_l, h_r) + 0.5 * width * xp.maximum(xp.maximum(steepest, flattest), 0.0)
+        rise = 0.5 * width * xp.maximum(xp.maximum(steepest, flattest), 0.0)
+        return xp.minimum(xp.maximum(h_l, h_r) + rise, highs), y_l
 
     def split(_, state):
         settled, left, right, bounds = state
@@ -55,9 +67,10 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
             0.0, 1.0, _SPLIT + 1, dtype=dtype
         )
         left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
-        return xp.maximum(settled, top[-1]), left, right, bound(left, right)
+        return xp.maximum(settled, top[-1]), left, right, bound(left, right)[0]
 
     nodes = edge * xp.linspace(-1.0, 0.0, _KEPT * _SPLIT + 1, dtype=dtype)
-    start = xp.asarray(largest_loss / edge, dtype), nodes[:-1], nodes[1:]
-    settled, _, _, bounds = xp.fori_loop(0, _ROUNDS, split, (*start, bound(*start[1:])))
+    bounds, y = bound(nodes[:-1], nodes[1:])
+    start = xp.asarray(beyond(y[0]), dtype), nodes[:-1], nodes[1:], bounds
+    settled, _, _, bounds = xp.fori_loop(0, _ROUNDS, split, start)
     return xp.maximum(settled, xp.max(bounds)) + 32 * xp.finfo(dtype).eps * edge
