@@ -72,8 +72,10 @@ class Truth:
             raise ValueError("NaN")
         if self.delta.is_zero():
             return 0 if x == -math.inf else -1
+        if x == -math.inf:
+            return 1 if self.delta > 0 else None
         if math.isinf(x):
-            return -1 if x > 0 else 1
+            return -1
         return self.decide(lambda t: t.log_delta() - exact(x))
 
     def log_delta(self):
