@@ -367,8 +367,7 @@ def _log_delta(terms, eps):
             lower, upper, _ = own.bracket(eps[at], eps[at], False)
             if upper - lower < _USEFUL:
                 found[at] = own.log_delta(eps[at], False)
-            else:
-                found[at] = np.clip(found[at], lower, upper)
+            found[at] = np.clip(found[at], lower, upper)
             rest[at] = log1mexp(found[at])
     return found, rest
 

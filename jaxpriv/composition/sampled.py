@@ -28,6 +28,7 @@ from jaxpriv.composition.transforms import UNKNOWN, unknown_once
 
 _HEIGHTS = 10
 REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
+_LARGE = 30.0  # a loss from which on e^L - 1 is e^L to rounding
 _EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
 
 
@@ -37,6 +38,7 @@ class Sampled(Stepped):
     nodes = 384
     fewer = 128  # where the rule only steers,
     rough = 32.0  # and minus the logarithm of its error there
+    lean = 1  # E[u] = 0 for u = lean (e^(lean L) - 1)
 
     @property
     def absent(self):
@@ -182,12 +184,16 @@ class Sampled(Stepped):
         small = xp.stop_gradient(large) < 0.1
         weight = xp.where(small, xp.exp(log_weight), 0.0)
         large_loss = s * loss > 1.0
-        excess = weight * (
-            xp.expm1(xp.where(large_loss, 0.0, s * loss)) - xp.where(small, s * u, 0.0)
-        )
+        # where u is too large a number its logarithm is the loss
+        outward = self.lean * loss
+        far = small & (outward > _LARGE)
+        u = xp.where(far | ~small, 0.0, u)
+        excess = weight * (xp.expm1(xp.where(large_loss, 0.0, s * loss)) - s * u)
         excess = excess + xp.where(
             large_loss & small, xp.exp(xp.where(small, exponent, 0.0)) - weight, 0.0
         )
+        there = xp.exp(xp.where(far, log_weight + outward, 0.0)) - weight
+        excess = excess - xp.where(far, s * self.lean * there, 0.0)
         value = xp.where(small, xp.log1p(xp.where(small, xp.sum(excess, 0), 0.0)), large)
         always = self.always(c)
         if always is not None:
@@ -195,7 +201,7 @@ class Sampled(Stepped):
         return TiltedSampled(self, s, sign, x, step, loss, value, exponent, always)
 
     def loss(self, x):
-        """(log(1+u), u) at real z = x; u is 0 where it would overflow."""
+        """(log(1+u), u) at real z = x; u up to e^100."""
         rate, a = self.rate, self.log_likelihood(x)
         absent = self.absent
         usual = a < 30
@@ -210,8 +216,9 @@ class Sampled(Stepped):
         # at rate 1 with its derivatives: dL/dr = (e^a - 1)/(1+u)
         rise = -absent * -xp.expm1(xp.minimum(-a, 300.0))
         loss = xp.where(always, a + rise - 0.5 * rise * rise, loss)
-        large = rate * xp.exp(xp.where(usual | (a > 500), 0.0, a))
-        return loss, xp.where(usual, u, xp.where(a > 500, 0.0, large))
+        log_rate = xp.log(xp.where(rate > 0, rate, 1e-300))
+        large = xp.exp(xp.minimum(xp.where(usual, 0.0, a) + log_rate, 100.0))
+        return loss, xp.where(usual, u, large)
 
     def log_ratio(self, lifted):
         """(log|1+u|, arg(1+u)), and what the density grows by, of what `lifted` gives."""

@@ -27,6 +27,7 @@ class ReplacedGaussianTransform(Sampled):
 
     mu: jax.Array
     rate: jax.Array
+    lean = -1
 
     @property
     def reverse(self):
@@ -68,7 +69,7 @@ class ReplacedGaussianTransform(Sampled):
     def loss(self, x):
         """(L, 1 - e^-L), the mean of which is 0 under the alternative."""
         loss = self.added.loss(x)[0] - self.added.loss(-x)[0]
-        return loss, -xp.expm1(xp.minimum(-loss, 500.0))
+        return loss, -xp.expm1(xp.minimum(-loss, 100.0))
 
     def log_likelihood(self, x):
         """Where the record always takes part."""

@@ -10,6 +10,8 @@ from mpmath import mp, mpf
 
 import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv.composition import sampled
+from tests.slips import check_is_red
 
 THREE = [0.0, 1.0, 2.0], [0.9, 0.08, 0.02]
 
@@ -306,3 +308,32 @@ def test_bad_mixtures(shifts, weights, says):
 def test_bad_numbers_of_records(records):
     with pytest.raises(ValueError, match="records_per_user"):
         worst_case.user_level(1.0, 0.1, 10, records)
+
+
+MAKERS = {
+    "mixture": lambda shift, rate, n: worst_case.gaussian_mixture(
+        [shift, 0.0], [rate, 1 - rate]).compose(n),
+    "user": lambda shift, rate, n: worst_case.user_level(1 / shift, rate, n, 1),
+    "Poisson": lambda shift, rate, n: worst_case.subsampled_gaussian(1 / shift, rate, n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("shift", [25.0, 33.0, 60.0])
+@pytest.mark.parametrize(("rate", "n"), [(0.5, 2), (0.1, 10)])
+def test_shifts_that_are_seen_for_sure(make, shift, rate, n):
+    """Who takes part is told, with an error of e^-70: with r = (1-q)^n delta = 1 - r, and
+    (r < e^-eps) in reverse 1 - r e^eps.
+    """
+    curve, rest = MAKERS[make](shift, rate, n), (1 - rate) ** n
+    eps = -0.7 * np.log(rest)
+    for own, truth in ((curve, 1 - rest), (curve.reversed(), 1 - rest * np.exp(eps))):
+        low, high = own.delta_bounds(eps)
+        assert low <= truth <= high
+        assert high - low < 1e-3 * truth
+
+
+def test_slip_is_seen(monkeypatch):
+    """As if the losses that are too large for a number had no weight."""
+    check_is_red(monkeypatch, sampled, "_LARGE", 1e9,
+                 lambda: test_shifts_that_are_seen_for_sure("mixture", 33.0, 0.5, 2))  # fmt: skip
