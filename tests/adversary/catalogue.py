@@ -147,8 +147,18 @@ def drawn(family, draw):
     raise ValueError(family)
 
 
+HOW = {
+    "kary": ("3", "10"),
+    "unary": ("symmetric", "optimised"),
+    "rappor": ("1", "2"),
+    "discrete_laplace": ("1", "2", "3"),
+    "cut": tuple(CUT),
+}
+
+
 def modest(name, draw):
     """Members of compositions: losses that matter to each other."""
+    how = draw.pick(*HOW[name]) if name in HOW else None
     e = lambda: draw.log(0.01, 3, 1.0)  # noqa: E731
     s = lambda: draw.log(0.4, 20, 1.0)  # noqa: E731
     q = lambda: draw.log(1e-4, 1, 1.0, 0.5, 0.01)  # noqa: E731
@@ -156,14 +166,14 @@ def modest(name, draw):
         "gaussian": lambda: ("gaussian", draw.log(0.02, 3)),
         "randomized_response": lambda: ("randomized_response", e()),
         "approximate_dp": lambda: ("approximate_dp", e(), draw.log(1e-10, 1e-2, 0.0)),
-        "kary": lambda k=str(draw.pick(3, 10)): ("kary", k, e()),
-        "unary": lambda how=draw.pick("symmetric", "optimised"): ("unary", how, e()),
-        "rappor": lambda h=str(draw.pick(1, 2)): ("rappor", h, draw.log(0.1, 0.99, 0.5)),
-        "discrete_laplace": lambda k=str(draw.pick(1, 2, 3)): ("discrete_laplace", k, s()),
+        "kary": lambda: ("kary", how, e()),
+        "unary": lambda: ("unary", how, e()),
+        "rappor": lambda: ("rappor", how, draw.log(0.1, 0.99, 0.5)),
+        "discrete_laplace": lambda: ("discrete_laplace", how, s()),
         "exponential": lambda: ("exponential", "any", e()),
         "replaced": lambda: ("replaced", s(), q(), 1.0),
         "zeroed": lambda: ("zeroed", s(), q(), 1.0),
-        "cut": lambda name=draw.pick(*CUT): (name, "50", "10", s(), q(), 1.0),
+        "cut": lambda: (how, "50", "10", s(), q(), 1.0),
         "user_level": lambda: ("user_level", "3", s(), q(), 1.0),
         "gaussian_mixture": lambda: ("gaussian_mixture", 0.0, s() / 4, s() / 2, *weights(draw, 3)),
     }[name]
