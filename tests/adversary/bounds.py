@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxpriv
+from tests.adversary import catalogue
 
 MODES = ("eager", "scalar", "jit32", "jit64")
 NOISE, NEAR, NARROW = (
@@ -67,7 +68,7 @@ def curve(mechanism, take):
         return inner.compose(take())
     if name == "compose":
         return jaxpriv.compose(*(curve(m, take) for m in p))
-    raise ValueError(name)
+    return catalogue.curve(name, p, take, curve)
 
 
 def directed(c, direction):

@@ -17,7 +17,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from tests.adversary import bounds
+from tests.adversary import bounds, catalogue
 from tests.adversary.oracle import Unavailable
 from tests.adversary.settings import FAMILIES, METHODS, batch
 from tests.adversary.verdict import WIDE, Verdict, judge
@@ -49,6 +49,8 @@ def positive(mechanism):
     name, *p = mechanism
     if name == "subsample":
         return 0 < p[0] <= 1 and positive(p[1])
+    if name in catalogue.RATED:
+        return 0 < p[-2] <= 1
     if name in ("dp_sgd", "relaxed_sgd", "replace_one"):
         return p[0] > 0 and 0 < p[1] <= 1
     return all(positive(m) for m in p if isinstance(m, tuple) and m and isinstance(m[0], str))

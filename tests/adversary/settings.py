@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.adversary import catalogue
+
 INF = math.inf
 METHODS = ("delta", "log_delta", "epsilon", "beta", "advantage", "mu")
 
@@ -156,11 +158,14 @@ FAMILIES = (
     "dp_sgd_few",
     "replace_one",
     "calibrated",
+    *catalogue.CATALOGUE,
 )
 STEPWISE = (
     "relaxed_sgd",
     "dp_sgd_few",
     "replace_one",
+    *catalogue.COMPOSED,
+    "allocation",
 )  # no beta, for which a hundred truths are too many
 CALIBRATED = ("noise",)  # argument epsilon; the delta is the mechanism's last number
 
@@ -245,7 +250,7 @@ def structure(family, draw):
             ("gaussian", draw.log(0.1, 1)),
             *(moderate(o, draw) for o in names),
         )
-    raise ValueError(family)
+    return catalogue.drawn(family, draw)
 
 
 def scale(mechanism):
@@ -296,6 +301,8 @@ def scale(mechanism):
     if name == "power":
         s, ends = scale(p[0])
         return s * math.sqrt(p[1]), tuple(e * k for e in ends for k in (p[1], p[1] - 2, p[1] / 2))
+    if name != "compose":
+        return catalogue.size(mechanism, scale)
     parts = [scale(m) for m in p]
     return math.sqrt(sum(s * s for s, _ in parts)), (sum(max((*ends, 0.0)) for _, ends in parts),)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from tests.adversary.balls import exact, one, precision
-from tests.adversary.oracle import Unavailable, steps_around, truth
+from tests.adversary.balls import exact, one, precision, zero
+from tests.adversary.definitions import DEFINED, law
+from tests.adversary.oracle import Unavailable, names, steps_around, truth
 from tests.adversary.settings import LEAVES, scale
 
 WIDE = 1e-4
@@ -196,6 +197,9 @@ def beta_at_zero(mechanism, direction):
     """f(0) = 1 - Q(P = 0): 1 - the limit of delta at infinity."""
     name, *p = mechanism
     with precision(600):
+        if names(mechanism) & DEFINED:
+            sides = [(q, p) if direction == "forward" else (p, q) for p, q, _ in law(mechanism)]
+            return 1 - sum((own for own, other in sides if other.is_zero()), zero())
         if name == "approximate_dp":
             return 1 - exact(p[1])
         if name == "subsample":
@@ -233,6 +237,8 @@ def check_noise(mechanism, direction, eps, low, high):
 
 
 def check_mu(mechanism, direction, _, low, high):
+    if names(mechanism) & DEFINED:
+        return enough_of_mu(mechanism, direction, high)
     found = smallest_mu(mechanism)
     if found is None:
         raise Unavailable("no closed form of mu")
@@ -244,6 +250,19 @@ def check_mu(mechanism, direction, _, low, high):
         if not math.isinf(high) and exact(high) < value:
             notes.append(f"upper {high!r} below mu {value.str(20, radius=False)}")
         open_ = not (exact(low) <= value and (math.isinf(high) or exact(high) >= value))
+    return notes, open_ and not notes
+
+
+def enough_of_mu(mechanism, direction, high):
+    """That no profile at a few eps is above that of `high`; nothing of the lower end."""
+    notes, open_, size = [], math.isinf(high), min(max(scale(mechanism)[0], 1e-200), 600.0)
+    for eps in () if open_ else (0.0, size / 10, size / 2, 0.9 * size, 1.5 * size):
+        own = truth(mechanism, eps, direction)
+        gaussian = truth(("gaussian", high), eps)
+        with precision(600):
+            if own.delta > gaussian.delta:
+                notes.append(f"upper {high!r}: at {eps!r} {digits(own)} > {digits(gaussian)}")
+            open_ |= not own.delta <= gaussian.delta
     return notes, open_ and not notes
 
 
