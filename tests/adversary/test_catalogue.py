@@ -18,6 +18,7 @@ from tests.adversary.settings import Draw, Setting
 from tests.adversary.test_adversary import SEED, SOON, refuse
 from tests.adversary.verdict import judge
 
+
 def drawn_for(seconds, plan, methods, count):
     draw, begun, wrong, judged, k = Draw(SEED), time.monotonic(), [], 0, 0
     plan = [plan[i] for i in draw.random.permutation(len(plan))]
