@@ -21,6 +21,11 @@ def rounded_down(value, digits=4):
     return shown if float(shown) <= value * (1 + 1e-11) else f"{float(shown) - unit:.{digits}g}"
 
 
+def shown(bound, rounded=rounded_up):
+    """A bound of a certificate, where None is infinity."""
+    return "∞" if bound is None else rounded(bound)
+
+
 def _unit(value, digits):
     """Of the last digit that is shown."""
     return 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)

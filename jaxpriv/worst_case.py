@@ -26,10 +26,10 @@ from jaxpriv.catalogue.selection import exponential_mechanism as exponential_mec
 from jaxpriv.catalogue.selection import report_noisy_max as report_noisy_max
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import as_weights
-from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
+from jaxpriv.tradeoff.outcomes import BlackBox
 from jaxpriv.tradeoff.shifts import Components
 
 ASSUMPTION = (

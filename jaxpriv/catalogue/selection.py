@@ -3,8 +3,8 @@
 from jaxpriv._checks import NONNEGATIVE, UNIT, as_parameter
 from jaxpriv._derived import derived
 from jaxpriv.curve import Curve
-from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
+from jaxpriv.tradeoff.outcomes import BlackBox
 
 
 def _half(epsilon):

@@ -26,13 +26,13 @@ from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced
-from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.largest_sum import LargestSum
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
+from jaxpriv.tradeoff.outcomes import BlackBox
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 from jaxpriv.tradeoff.whole_noise import WholeNoise

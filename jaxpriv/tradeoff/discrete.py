@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import jax
-import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.envelope import Envelope
-from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, padded
+from jaxpriv.tradeoff.experiment import ROUNDING, Point, padded
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.subsampled import sampled_loss
 
@@ -264,103 +262,6 @@ class Mirrored(Discrete):
         return self
 
 
-class Outcomes(Experiment):
-    """A mechanism with finitely many outcomes by its parameters:
-    `aligned` makes it `Discrete`, in the dtype asked for.
-    """
-
-    finite = True
-
-    def _discrete(self):
-        return self.aligned(self.batch_shape(), xp.result_type(*jax.tree.leaves(self)))
-
-    def errors(self, alpha, reverse):
-        return self.aligned(alpha.shape, alpha.dtype).errors(alpha, reverse)
-
-    def slope(self, alpha, reverse):
-        return self.aligned(alpha.shape, alpha.dtype).slope(alpha, reverse)
-
-    def touch(self, eps, reverse):
-        return self.aligned(eps.shape, eps.dtype).touch(eps, reverse)
-
-    def log_delta(self, eps, reverse):
-        return self.aligned(eps.shape, eps.dtype).log_delta(eps, reverse)
-
-    def bracket(self, low, high, reverse):
-        return self.aligned(low.shape, low.dtype).bracket(low, high, reverse)
-
-    def solve_epsilon(self, log_delta, reverse):
-        return self.aligned(log_delta.shape, log_delta.dtype).solve_epsilon(log_delta, reverse)
-
-    def loss_bound(self, reverse):
-        return self._discrete().loss_bound(reverse)
-
-    def gaussian_mu(self):
-        return self._discrete().gaussian_mu()
-
-    def least_gaussian_mu(self):
-        return self._discrete().least_gaussian_mu()
-
-    def atoms(self, reverse):
-        return self._discrete().atoms(reverse)
-
-    def kinks(self, reverse):
-        return self._discrete().kinks(reverse)
-
-    def reversed(self):
-        return Exchanged(self)
-
-    def subsampled(self, rate):
-        return Sampled(self, rate)
-
-
-@pytree
-class BlackBox(Outcomes):
-    """With probability `told` everything is told, else randomised response: the worst
-    (loss, told)-DP mechanism.
-    """
-
-    loss: jax.Array
-    told: jax.Array
-
-    def aligned(self, shape, dtype):
-        leaves = jax.tree.leaves(resolved(self, dtype))
-        top, told = (xp.broadcast_to(xp.asarray(leaf, dtype), shape) for leaf in leaves)
-        rest = xp.log1p(-told) - xp.log1p(xp.exp(-top))  # XLA's log1p is exact at 0
-        always, never = safe_log(told), xp.full_like(told, -xp.inf)
-        endless = xp.full_like(told, xp.inf)
-        null = xp.stack([always, rest, rest - top, never], -1)
-        return Mirrored(null, xp.flip(null, -1), xp.stack([-endless, -top, top, endless], -1), told)
-
-    def reversed(self):
-        return self
-
-
-@pytree
-class Sampled(Outcomes):
-    """The record takes part with probability `rate`."""
-
-    base: Experiment
-    rate: jax.Array
-
-    def aligned(self, shape, dtype):
-        rate = xp.asarray(resolved(self.rate, dtype), dtype)
-        return self.base.aligned(shape, dtype).subsampled(xp.broadcast_to(rate, shape))
-
-
-@pytree
-class Exchanged(Outcomes):
-    """The hypotheses exchanged."""
-
-    base: Experiment
-
-    def aligned(self, shape, dtype):
-        return self.base.aligned(shape, dtype).reversed()
-
-    def reversed(self):
-        return self.base
-
-
 def _log_sum(values):
     """log of a sum of exponentials, exact where only one is not zero; without NaN where all are."""
     some = xp.any(values > -xp.inf, -1, keepdims=True)
@@ -369,10 +270,13 @@ def _log_sum(values):
 
 
 def _log_cumulated(mass):
-    """log of cumulative sums, of few outcomes."""
-    index = np.arange(mass.shape[-1])
-    up_to = index <= index[:, None]
-    return xp.minimum(_log_sum(xp.where(up_to, mass[..., None, :], -xp.inf)), 0.0)
+    """log of cumulative sums, each of log2 n roundings (Hillis and Steele's scan)."""
+    reach = 1
+    while reach < mass.shape[-1]:
+        further = xp.logaddexp(mass[..., reach:], mass[..., :-reach])
+        mass = xp.concatenate([mass[..., :reach], further], -1)
+        reach *= 2
+    return xp.minimum(mass, 0.0)
 
 
 def _side(log_levels, alpha):

@@ -152,7 +152,7 @@ def search_mu(experiment, zero):
         def direction(reverse):
             def errors_and_slope(alpha):
                 spread = experiment.aligned(alpha.shape, alpha.dtype)
-                return spread.errors(alpha, reverse), spread.slope(alpha, reverse)
+                return spread.errors_and_slope(alpha, reverse)
 
             largest = xp.maximum(experiment.loss_bound(False), experiment.loss_bound(True))
             return certified_mu(errors_and_slope, largest, zero.dtype)

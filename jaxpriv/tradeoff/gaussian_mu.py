@@ -46,9 +46,12 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         second = norm.isf_exp(norm.logsf(left) - largest_loss) - left
         return xp.minimum(first, second)
 
-    def bound(left, right):
-        """Of h on cells, and y at their left ends."""
-        (h_l, y_l, eps_l), (h_r, y_r, eps_r) = heights(left), heights(right)
+    def bound(ends):
+        """Of h on the cells between these (..., n + 1), and y at the leftmost."""
+        left, right = ends[..., :-1], ends[..., 1:]
+        (h_l, h_r), (y_l, y_r), (eps_l, eps_r) = (
+            (column[..., :-1], column[..., 1:]) for column in heights(ends)
+        )
         width = right - left
         lows = xp.maximum(h_l - width, 0.0)
         highs = xp.maximum(xp.minimum(h_r + width, loss_bound(left, right)), lows)
@@ -57,7 +60,7 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         steepest = xp.expm1(eps_l + 0.5 * xp.max(corners, 0))
         flattest = -xp.expm1(eps_r + 0.5 * xp.min(corners, 0))
         rise = 0.5 * width * xp.maximum(xp.maximum(steepest, flattest), 0.0)
-        return xp.minimum(xp.maximum(h_l, h_r) + rise, highs), y_l
+        return xp.minimum(xp.maximum(h_l, h_r) + rise, highs), y_l.ravel()[0]
 
     def split(_, state):
         settled, left, right, bounds = state
@@ -66,11 +69,11 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         ends = left[index][:, None] + (right - left)[index][:, None] * xp.linspace(
             0.0, 1.0, _SPLIT + 1, dtype=dtype
         )
-        left, right = ends[:, :-1].ravel(), ends[:, 1:].ravel()
-        return xp.maximum(settled, top[-1]), left, right, bound(left, right)[0]
+        left, right, bounds = ends[:, :-1], ends[:, 1:], bound(ends)[0]
+        return xp.maximum(settled, top[-1]), left.ravel(), right.ravel(), bounds.ravel()
 
     nodes = edge * xp.linspace(-1.0, 0.0, _KEPT * _SPLIT + 1, dtype=dtype)
-    bounds, y = bound(nodes[:-1], nodes[1:])
-    start = xp.asarray(beyond(y[0]), dtype), nodes[:-1], nodes[1:], bounds
+    bounds, y = bound(nodes)
+    start = xp.asarray(beyond(y), dtype), nodes[:-1], nodes[1:], bounds
     settled, _, _, bounds = xp.fori_loop(0, _ROUNDS, split, start)
     return xp.maximum(settled, xp.max(bounds)) + 32 * xp.finfo(dtype).eps * edge

@@ -10,7 +10,8 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.tradeoff.discrete import Discrete, Mirrored, Outcomes
+from jaxpriv.tradeoff.discrete import Discrete, Mirrored
+from jaxpriv.tradeoff.outcomes import Outcomes
 
 
 class TwoValues(Outcomes):
@@ -25,7 +26,7 @@ class TwoValues(Outcomes):
     def log_masses(self, epsilon):
         """Logarithms of the probabilities that a report speaks for its value and for neither."""
 
-    def aligned(self, shape, dtype):
+    def spelled(self, shape, dtype):
         epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
         own, neither = self.log_masses(epsilon)
         null = xp.stack([own, neither, own - epsilon], -1)
@@ -101,7 +102,7 @@ class OtherValue(Outcomes):
     def full(self):
         return False
 
-    def aligned(self, shape, dtype):
+    def spelled(self, shape, dtype):
         """The loss of another report is log((e^epsilon + k - 2)/(k - 1))."""
         epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
         others, fall = self.categories - 1, xp.exp(-epsilon)
@@ -124,7 +125,7 @@ class UniformReport(Outcomes):
     loss: Any
     categories: int = field(metadata={"static": True})
 
-    def aligned(self, shape, dtype):
+    def spelled(self, shape, dtype):
         epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
         k = self.categories
         lost = _log_mean(epsilon, k)
@@ -163,7 +164,7 @@ class OtherBit(Outcomes):
         kept = -xp.log1p(xp.exp(-epsilon / 2))
         return kept, kept - epsilon / 2, kept - epsilon / 2, kept
 
-    def aligned(self, shape, dtype):
+    def spelled(self, shape, dtype):
         epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)[..., None]
         others = self.categories - 1
         m = np.arange(others + 1, dtype=np.result_type(epsilon.dtype))
