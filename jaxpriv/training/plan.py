@@ -50,6 +50,11 @@ class PoissonSampled:
         return self.batch_size / self.dataset_size
 
     @property
+    def protects(self):
+        """(change, unit, group) as in `jaxpriv.report.wording`."""
+        return "add_remove", "record", 1
+
+    @property
     def adjacency(self):
         return (
             "add/remove one record (it moves a sum of clipped gradients by "

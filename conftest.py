@@ -1,0 +1,8 @@
+"""Doctests of bridges are collected where the other tool is installed."""
+
+from importlib.util import find_spec
+
+PEERS = {"opacus": "opacus", "flower": "flwr", "jax_privacy": "jax_privacy"}
+collect_ignore = [
+    f"jaxpriv/bridges/{bridge}.py" for bridge, peer in PEERS.items() if find_spec(peer) is None
+]
