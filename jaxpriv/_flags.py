@@ -48,7 +48,17 @@ examples:
   jaxpriv calibrate --dataset-size 50000 --batch-size 500 --epochs 10 --epsilon 2 --delta 1e-5
   jaxpriv calibrate --dataset-size 50000 --batch-size 500 --epochs 10 --advantage 0.1
 
+  jaxpriv calibrate --mechanism user_level --with noise_multiplier=find sampling_rate=0.01 \
+steps=1000 records_per_user=4 --epsilon 2 --delta 1e-5
+  jaxpriv calibrate pipeline.toml --epsilon 2
+
 one target: --epsilon with --delta, or --mu, or --advantage, or --fpr with --tpr
+
+what is found: std, scale or noise_multiplier of the flags and of a file with [mechanism] or \
+[dp_sgd], which leaves it
+out; of --mechanism and [[pipeline]] the one argument that is "find": noise_multiplier, sigma, \
+scale, sampling_rate, mu,
+ratio, epsilon, or the last whole number of steps, epochs, times, records_per_user
 """
 SWEEP_EXAMPLE = """\
 examples:
@@ -56,8 +66,13 @@ examples:
 --out sweep.jsonl
   jaxpriv sweep --noise-multiplier 1 --dataset-size 50000 --batch-size 250,500,1000 --epochs 10
 
+  jaxpriv sweep --mechanism user_level --with noise_multiplier=1:4:7 sampling_rate=0.01 steps=1000 \
+records_per_user=1,2,4
+  jaxpriv sweep pipeline.toml --out sweep.jsonl --plot sweep.png
+
 values: one number, a list a,b,c, or a range start:stop:count (with --log in equal ratios); \
 all combinations are computed
+in a file: texts "a,b,c" and "start:stop:count"; in [[pipeline]] lists as well
 an --out file that is there is taken up: what it has is left out
 """
 AUDIT_EXAMPLE = """\
@@ -122,6 +137,14 @@ exit code: 0, 2 for bad input, 3 where the run's own canaries refute its certifi
 """
 
 
+COMPLETION_EXAMPLE = """\
+examples:
+  jaxpriv completion bash > ~/.local/share/bash-completion/completions/jaxpriv
+  jaxpriv completion zsh > ~/.zfunc/_jaxpriv      # a folder of $fpath
+  jaxpriv completion fish > ~/.config/fish/completions/jaxpriv.fish
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """One line on bad input, without the usage block; no abbreviated flags,
     which would break when flags are added.
@@ -162,41 +185,57 @@ def make_parser():
                          help="delta of the (epsilon, delta) statement (default 1e-5)")
     certify.add_argument("--json", action="store_true", help="print JSON instead of a table")
     certify.add_argument("--out", metavar="DIR",
-                         help="also write certificate.json and certificate.png there")
+                         help="also write certificate.html (the page), .json, .md (for a model "
+                              "card) and .png (the curves) there")
     calibrate = commands.add_parser("calibrate",
-                                    help="noise of a mechanism or of DP-SGD for a target",
+                                    help="noise, or another number, for a privacy target",
                                     epilog=CALIBRATE_EXAMPLE, formatter_class=raw)
+    calibrate.add_argument("config", nargs="?",
+                           help="TOML file as `certify` takes it, with one number left open")
     _add_mechanism(calibrate, noise_scale=False)
     _add_dp_sgd(calibrate, noise=False)
+    _add_pipeline(calibrate)
     calibrate.add_argument("--adversary", type=lambda text: text.replace("_", "-"),
                            choices=("worst-case", "relaxed"), default="worst-case",
                            help="whom the target is meant for (default worst-case)")
     for name, text in (("epsilon", "target: epsilon at --delta"),
-                       ("delta", "of --epsilon"),
+                       ("delta", "of --epsilon, and of the certificate (default: the file's)"),
                        ("advantage", "target: the largest TPR - FPR of any test"),
                        ("mu", "target: mu of Gaussian differential privacy"),
                        ("fpr", "with --tpr: the false positive rate of the target"),
                        ("tpr", "with --fpr: the largest true positive rate there")):
         calibrate.add_argument(f"--{name}", type=float, help=text)
     calibrate.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    sweep = commands.add_parser("sweep", help="DP-SGD over ranges", epilog=SWEEP_EXAMPLE,
+    sweep = commands.add_parser("sweep", help="a mechanism over ranges", epilog=SWEEP_EXAMPLE,
                                 formatter_class=raw)
+    sweep.add_argument("config", nargs="?",
+                       help="TOML file as `certify` takes it, with values to sweep over")
+    sweep.add_argument("--noise", choices=("gaussian", "laplace"), help="noise (default gaussian)")
     for name, text in (("noise-multiplier", "noise standard deviation over the clipping norm"),
                        ("sampling-rate", "probability that a record takes part in a step"),
                        ("steps", "number of steps"),
                        ("dataset-size", "number of records; with --batch-size and --epochs "
                                         "instead of rate and steps"),
                        ("batch-size", "expected number of records in a batch"),
-                       ("epochs", "passes over the data")):
+                       ("epochs", "passes over the data"),
+                       ("sensitivity", "without DP-SGD: effect of one record"),
+                       ("std", "standard deviation of gaussian noise"),
+                       ("scale", "scale b of laplace noise"),
+                       ("releases", "number of equal releases (default 1)")):
         sweep.add_argument(f"--{name}", metavar="VALUES", help=text)
+    _add_pipeline(sweep)
     sweep.add_argument("--log", action="store_true", help="ranges in equal ratios")
-    sweep.add_argument("--delta", type=float, default=1e-5,
+    sweep.add_argument("--delta", type=float,
                        help="delta of the (epsilon, delta) statement (default 1e-5)")
     sweep.add_argument("--relaxed", action="store_true",
                        help="also the numbers of the relaxed adversary")
     sweep.add_argument("--dim", type=int,
                        help="dimension of the gradient, for the relaxed adversary (default 1)")
     sweep.add_argument("--out", metavar="FILE", help="write JSON lines there instead of to stdout")
+    sweep.add_argument("--plot", metavar="FILE.png",
+                       help="draw epsilon over the one or two quantities that are swept")
+    sweep.add_argument("--json", action="store_true",
+                       help="errors as JSON, too (the rows are JSON anyway)")
     audit = commands.add_parser("audit", help="what scores of an attack prove",
                                 epilog=AUDIT_EXAMPLE, formatter_class=raw)
     audit.add_argument("scores", help="file with one score per round or record")
@@ -215,6 +254,9 @@ def make_parser():
                                    epilog=VERIFY_EXAMPLE, formatter_class=raw)
     verified.add_argument("certificate", help="JSON file")
     verified.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    completion = commands.add_parser("completion", help="script that completes flags in a shell",
+                                     epilog=COMPLETION_EXAMPLE, formatter_class=raw)
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     return parser
 
 

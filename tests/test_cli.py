@@ -17,9 +17,12 @@ import pytest
 
 import jaxpriv
 from jaxpriv import cli
+from jaxpriv._commands.described import described
+from jaxpriv._commands.sweep import grid_of
 from jaxpriv._flags import CERTIFY_EXAMPLE, make_parser
 from jaxpriv.report import Mechanism, certify
 from jaxpriv.report.config import dp_sgd_from
+from jaxpriv.report.digest import with_digest
 from jaxpriv.training import Plan, Privacy
 from tests.command import ROOT, command, run
 from tests.stats.checks import compilations
@@ -35,7 +38,8 @@ def test_certify_prints_writes_and_draws(environment, tmp_path):
                tmp_path / "new" / "folder")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
-    assert printed == json.loads((tmp_path / "new" / "folder" / "certificate.json").read_text())
+    written = json.loads((tmp_path / "new" / "folder" / "certificate.json").read_text())
+    assert written == with_digest(printed)
     want = certify(Mechanism("gaussian", (1.0,), (2.0,), 10), 1e-6)
     assert [row["adversary"] for row in printed["adversaries"]] == [
         "worst case",
@@ -177,7 +181,7 @@ def test_calibrate_hands_dp_sgd_s_target_on(target, adversary, capsys, monkeypat
         asked.append((privacy, dataset_size, dim, batch_size, steps))
         return Plan(dataset_size, batch_size, (2.5,) * steps, dim)
 
-    monkeypatch.setattr(cli, "_met_by_all", lambda mechanism, target: True)
+    monkeypatch.setattr("jaxpriv._commands.calibrate._met_by_all", lambda mechanism, target: True)
     monkeypatch.setattr(jaxpriv.report, "certify", Certified())
     monkeypatch.setattr("jaxpriv.report.dp_sgd.make_plan", make_plan)
     flags = [text for name, value in target.items() for text in (f"--{name}", str(value))]
@@ -229,7 +233,7 @@ def test_dp_sgd(environment, tmp_path):
     np.testing.assert_allclose((worst["epsilon_lower"], worst["epsilon"]), want, rtol=1e-9)
     assert weak["adversary"] == "relaxed, dim 2"
     assert certificate["mechanism"]["steps"] == 300
-    assert certificate == json.loads((tmp_path / "certificate.json").read_text())
+    assert with_digest(certificate) == json.loads((tmp_path / "certificate.json").read_text())
     header = (tmp_path / "certificate.png").read_bytes()[:24]
     assert int.from_bytes(header[16:20]) > 3 * int.from_bytes(header[20:24])
 
@@ -310,15 +314,15 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
     for line in lines:
         arguments = make_parser().parse_args(shlex.split(line))
         if arguments.command == "sweep":
-            assert cli._wanted(arguments)
+            assert grid_of(arguments).keys
         elif arguments.command == "audit":
             assert arguments.scores.endswith(".csv")
         elif arguments.command == "calibrate":
-            assert (arguments.dataset_size, arguments.epsilon) == (50_000, 2.0)
+            assert arguments.mechanism or (arguments.dataset_size, arguments.epsilon) == (50_000, 2)
         elif arguments.command == "verify":
             assert arguments.certificate == "certificate/certificate.json"
         else:
-            assert cli._described(arguments)
+            assert described(arguments)
 
 
 def test_interrupt_ends_with_one_line(environment, tmp_path):
@@ -506,6 +510,23 @@ def test_bad_input_is_one_clear_line(line, tmp_path, capsys):
     assert errors.startswith("jaxpriv: ")
     assert errors.count("\n") == 1
     assert BAD[line] in errors
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["certify --std", "certify --sensitivity 1", "calibrate --sensitivity 1 --mu -1",
+     "audit missing.csv", "verify missing.json", "train --config nowhere.toml"],
+)
+def test_errors_as_json(line, capsys):
+    """The line of standard error, without its prefix, in one object on standard output."""
+    assert cli.main(line.split()) == 2
+    want = capsys.readouterr().err.removeprefix("jaxpriv: ").rstrip("\n")
+    assert cli.main([*line.split(), "--json"]) == 2
+    output, errors = capsys.readouterr()
+    found = json.loads(output)
+    assert found["error"] == want
+    assert found["kind"] == ("FileNotFoundError" if "missing." in line else "ValueError")
+    assert errors == ""
 
 
 def test_a_number_that_is_none_is_one_line(monkeypatch, capsys):

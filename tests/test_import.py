@@ -48,6 +48,7 @@ FLOORS = [
     {"attacks", "auditing", "correlated", "filters"},
     {"datasets", "training"},
     {"report", "bridges"},
+    {"_commands"},
     {"cli"},
 ]
 

@@ -9,9 +9,10 @@ import pytest
 
 from jaxpriv.report import Mechanism, certify
 from jaxpriv.report.certificate import notes_of, vacuous
+from jaxpriv.report.page import page
 from jaxpriv.report.table import render
 from jaxpriv.report.train import Job
-from jaxpriv.report.training import page, target_notes, training_certificate
+from jaxpriv.report.training import target_notes, training_certificate
 from jaxpriv.training import Privacy
 from jaxpriv.training.trainer import Trained
 from tests.training.problems import Cheap
@@ -73,12 +74,12 @@ def trained(mu, privacy):
 )
 def test_of_a_target(mu, target, said):
     """In the certificate of a training, its page, and its dry run."""
-    certificate, _ = training_certificate(trained(mu, target), None, None)
+    certificate = training_certificate(trained(mu, target), None, None)
     own = [note for note in certificate["notes"] if "target" in note]
     assert len(own) == len(said)
     for note, start in zip(own, said):
         assert note.startswith(start)
-        assert f"Note: {note}" in page(certificate, "")
+        assert f"Note: {note}" in page(certificate)
     assert sum("vacuous" in note for note in certificate["notes"]) == (mu == 5.0)
     told = Job.spending(SimpleNamespace(plan=plan_of(mu), privacy=target))
     assert told.get("note", "") == " ".join(own)

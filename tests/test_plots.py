@@ -4,13 +4,11 @@ and roundings to the safe side.
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import jaxpriv
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.report import plots
-from jaxpriv.report.plots import _trade_off
-from jaxpriv.training.profile import CertifiedProfile
+from jaxpriv.report.profiles import trade_off
+from jaxpriv.report.training_rows import _least
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ def test_trade_off_curve_from_its_profile(curve, largest):
     and mirror each other.
     """
     epsilons = largest * np.linspace(0, 1, 48) ** 2
-    alpha, beta = _trade_off(epsilons, np.asarray(curve.delta(epsilons)))
+    alpha, beta = trade_off(epsilons, np.asarray(curve.delta(epsilons)))
     gap = np.asarray(curve(alpha)) - beta
     assert np.all(gap > -1e-12)
     assert np.all(gap < 2e-3)
@@ -30,27 +28,15 @@ def test_trade_off_curve_from_its_profile(curve, largest):
     np.testing.assert_array_equal(alpha, beta[::-1])
 
 
-def test_no_adversary_is_drawn_below_the_worst_case(monkeypatch, tmp_path):
-    """An approximate curve that says more than the worst case is drawn on it;
-    a weaker one as it is.
-    """
-    profiles = [(name, CertifiedProfile(jaxpriv.worst_case.gaussian(mu).symmetric()))
-                for name, mu in (("worst case", 1.0), ("relaxed", 0.3), ("membership", 1.5))]
-    for _, profile in profiles:
-        profile.epsilon(1e-5)
-    drawn = []
-    monkeypatch.setattr(
-        plots, "Figure", lambda **settings: drawn.append(Figure(**settings)) or drawn[-1]
-    )
-    plots.draw_training(profiles, [{"step": 1, "epsilon": 1.0}], 1e-5, None, tmp_path / "page.png")
-    left, middle, _ = drawn[0].axes
-    for axes, edge in ((left, -1), (middle, 1)):
-        (x, least), (weak_x, weak), (strong_x, strong) = (
-            line.get_data() for line in axes.lines[:3]
-        )
-        np.testing.assert_allclose(strong, np.interp(strong_x, x, least), rtol=2e-2, atol=1e-5)
-        inside = (weak_x > 0.1) & (weak_x < 0.9)
-        assert np.all(edge * (np.interp(weak_x, x, least) - weak)[inside] > 1e-3)
+def test_no_adversary_is_drawn_below_the_worst_case():
+    """An approximate profile that says more than the worst case becomes it; a weaker one stays."""
+    worst, weak, strong = ({"profile": {"0": delta, "1": delta / 9}} for delta in (0.2, 0.1, 0.3))
+    fixed = {"epsilon": 1.0, "advantage": 0.2}
+    worst, weak, strong = ({**fixed, **row} for row in (worst, weak, strong))
+    mixed = {**fixed, "profile": {"0": 0.1, "1": 0.3}}
+    assert _least(weak, worst)["profile"] == weak["profile"]
+    assert _least(strong, worst)["profile"] == worst["profile"]
+    assert _least(mixed, worst)["profile"] == {"0": 0.1, "1": 0.2 / 9}
 
 
 @pytest.mark.parametrize("value", [1.2345678, 0.99999, 1e-7 / 3, 123456.0, 2.0, 0.5, 0.0, np.inf])

@@ -61,7 +61,7 @@ def test_the_readme_s_run(environment, tmp_path):
     folder = tmp_path / "run"
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "metrics.jsonl", "ledger.jsonl", "checkpoints", "certificate.json",
-            "certificate.html", "canaries.npz", "model.npz"} == names
+            "certificate.html", "certificate.md", "canaries.npz", "model.npz"} == names
     certificate = json.loads((folder / "certificate.json").read_text())
     worst, *others = certificate["adversaries"]
     assert worst["adversary"] == "worst case"
@@ -78,7 +78,8 @@ def test_the_readme_s_run(environment, tmp_path):
         == spent(folder / "ledger.jsonl")[1]
     )
     page = (folder / "certificate.html").read_text()
-    for text in ("data:image/png;base64,", "worst case", "relaxed", "membership",
+    in_words = certificate["in_plain_words"]["sentence"]
+    for text in (in_words, "Learned", "worst case", "relaxed", "membership",
                  "Privacy certificate", "ε ≤ 3 at"):
         assert text in page
     assert "NaN" not in (folder / "certificate.json").read_text()

@@ -19,6 +19,7 @@ from jaxpriv.report import (
     verification,
 )
 from jaxpriv.report import verify as again
+from jaxpriv.report.page import write_certificate
 from jaxpriv.training import DPTrainer, Privacy
 from tests.slips import check_is_red
 
@@ -62,7 +63,10 @@ def test_of_a_training(training, capsys):
     assert "what the audit measured" in found["taken"]
     seen = {check["where"] for check in found["checks"]}
     assert {"worst case: epsilon", "relaxed: advantage", "membership: TPR at FPR 0.1"} <= seen
-    assert {"noise_delta", "mechanism: steps"} <= seen
+    assert {"noise_delta", "mechanism: steps", "digest"} <= seen
+    del certificate["digest"]
+    assert failed({**certificate, "assumptions": certificate["assumptions"][1:]}) == ["assumptions"]
+    assert failed({**certificate, "private": False}) == ["assumptions"]
     assert not again(certify_like(certificate, certificate["steps_counted"] - 1))["holds"]
     assert cli.main(["verify", str(training)]) == 0
     assert "Not computed again: how many steps the training's ledger counts" in " ".join(
@@ -101,6 +105,16 @@ def certificates():
     ("gaussian", ("adversaries", 1, "mu_at_slack"), 0.0, "relaxed, dim 1: mu_at_slack"),
     ("gaussian", ("adversaries", 0, "tpr_at_fpr", "0.001"), 0.001, "worst case: TPR at FPR 0.001"),
     ("gaussian", ("adversaries", 0, "tpr_at_fpr"), {}, "worst case: TPR at FPR 0.001"),
+    ("gaussian", ("adversaries", 0, "tpr_at_fpr", "0.01"), 0.0, "worst case: TPR at FPR 0.01"),
+    ("gaussian", ("adversaries", 0, "profile", "0"), lambda d: 0.99 * d,
+     "worst case: delta at epsilon 0"),
+    ("gaussian", ("adversaries", 1, "profile"), None, "relaxed, dim 1: delta at epsilon 0"),
+    ("gaussian", ("in_plain_words", "right"), lambda r: 0.99 * r, "in plain words: right"),
+    ("gaussian", ("in_plain_words", "people"), 10**6, "in plain words: people"),
+    ("gaussian", ("in_plain_words", "sentence"), lambda told: told.replace("best", "usual"),
+     "in plain words: sentence"),
+    ("gaussian", ("in_plain_words", "holds"), "Always.", "in plain words: holds"),
+    ("gaussian", ("in_plain_words",), None, "in plain words: sentence"),
     ("gaussian", ("adversaries", 0, "assumption"), "None.", "worst case: assumption"),
     ("gaussian", ("adversaries", 1, "adversary"), "everybody", "everybody"),
     ("gaussian", ("adversaries", 0), {"adversary": "relaxed, dim 1"}, "worst case"),
@@ -125,6 +139,25 @@ def test_what_was_changed_shows(name, path, value, where, certificates):
 ])  # fmt: skip
 def test_claims_on_the_safe_side_hold(path, value, certificates):
     assert failed(changed(certificates["gaussian"], path, value)) == []
+
+
+def test_what_was_changed_in_a_file_shows(tmp_path, certificates):
+    """Claims on the safe side, too, and twelfth digits; not the order of what is written."""
+    write_certificate(certificates["gaussian"], tmp_path)
+    path = tmp_path / "certificate.json"
+    written = json.loads(path.read_text())
+    assert failed(written) == []
+    path.write_text(json.dumps(dict(reversed(written.items())), indent=7))
+    assert failed(read_certificate(path)) == []
+    for at in [("adversaries", 0, "epsilon"), ("adversaries", 1, "profile", "0")]:
+        for factor in (1.01, 1 + 1e-12):
+            assert failed(changed(written, at, lambda e, factor=factor: e * factor)) == ["digest"]
+    assert failed({**written, "digest": written["digest"][:-1]}) == ["digest"]
+
+
+def test_a_digest_of_nothing_is_seen(monkeypatch, tmp_path, certificates):
+    check_is_red(monkeypatch, verification, "digest", lambda certificate: certificate["digest"],
+                 lambda: test_what_was_changed_in_a_file_shows(tmp_path, certificates))
 
 
 def test_an_infinite_epsilon_holds_as_no_number():
@@ -162,10 +195,10 @@ def test_command(tmp_path, capsys):
     certificate = certify(MECHANISMS["gaussian"], 1e-5)
     path.write_text(json.dumps(certificate))
     assert cli.main(["verify", str(path)]) == 0
-    assert "Everything holds" in capsys.readouterr().out
+    assert "All 113 checks hold" in capsys.readouterr().out
     path.write_text(json.dumps(changed(certificate, ("adversaries", 0, "advantage"), 0.01)))
     assert cli.main(["verify", str(path)]) == 3
-    assert "1 of 29 checks failed" in " ".join(capsys.readouterr().out.split())
+    assert "1 of 113 checks failed" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["verify", str(path), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["holds"] is False
     assert cli.main(["verify", str(tmp_path / "none.json")]) == 2

@@ -11,7 +11,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """`certify_training` needs matplotlib, which a plain installation has not."""
+    """`certify_training` brings in what trainings need, which takes a while to import."""
     if name == "certify_training":
         from jaxpriv.report.training import certify_training
 

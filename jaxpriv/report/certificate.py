@@ -8,6 +8,8 @@ import numpy as np
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import OPEN_UNIT, POSITIVE, check_number
 from jaxpriv._rounding import rounded_up
+from jaxpriv.report.plain_words import in_plain_words
+from jaxpriv.report.profiles import epsilons_of, lines_of, profile_of
 
 FALSE_POSITIVE_RATES = (1e-3, 1e-1)
 # an epsilon above which differential privacy promises next to nothing: odds may change by e^10
@@ -57,6 +59,11 @@ class Mechanism:
     @property
     def adjacency(self):
         return "add/remove one record (the sensitivities are for this relation)"
+
+    @property
+    def protects(self):
+        """(change, unit, group) as in `jaxpriv.report.wording`."""
+        return "add_remove", "record", 1
 
     @property
     def sampling(self):
@@ -113,9 +120,11 @@ def certify(mechanism, delta=1e-5):
 
     Returns: {"mechanism", "description", "delta", "adjacency", "sampling", "adversaries":
         [{"adversary", "assumption", "epsilon_lower", "epsilon", "mu_at_slack", "advantage",
-        "tpr_at_fpr": {fpr: tpr}}], "notes": [sentence], "if_shuffled": what `if_shuffled` of
-        `jaxpriv.report.shuffled` says of DP-SGD, else None}; epsilon, mu_at_slack, advantage and
-        tpr_at_fpr are upper bounds, and what is infinite is None. mu_at_slack is
+        "tpr_at_fpr": {fpr: tpr}, "profile": {epsilon: delta}}], "in_plain_words": what
+        `jaxpriv.report.plain_words` says of the worst case, "notes": [sentence], "if_shuffled":
+        what `if_shuffled` of `jaxpriv.report.shuffled` says of DP-SGD, else None}; epsilon,
+        mu_at_slack, advantage, tpr_at_fpr and the deltas of profile are upper bounds, and what is
+        infinite is None. mu_at_slack is
         `gdp_mu(slack=delta)`: G_mu - delta lies below the trade-off curve at every alpha. It is no
         mu of mu-GDP, whose squares add up.
     Raises: ValueError for delta outside its range, ArithmeticError if a number came out as NaN.
@@ -125,9 +134,9 @@ def certify(mechanism, delta=1e-5):
         [('worst case', 1.0), ('relaxed', 0.996)]
     """
     check_number("delta", delta, OPEN_UNIT)
-    rows = [
-        _row(name, assumption, curve, delta) for name, assumption, curve in mechanism.adversaries()
-    ]
+    curves = mechanism.adversaries()
+    rows = [_row(name, assumption, curve, delta) for name, assumption, curve in curves]
+    _add_profiles(rows, [curve for *_, curve in curves])
     return {
         "mechanism": mechanism.settings(),
         "description": mechanism.describe(),
@@ -135,6 +144,7 @@ def certify(mechanism, delta=1e-5):
         "adjacency": mechanism.adjacency,
         "sampling": mechanism.sampling,
         "adversaries": rows,
+        "in_plain_words": in_plain_words(lines_of(rows[0], delta), mechanism.protects),
         "notes": notes_of(rows, delta),
         "if_shuffled": mechanism.if_shuffled(rows[0]["epsilon"], delta),
     }
@@ -190,6 +200,16 @@ def _no_smaller(value, worst):
 
 def _numbers(row):
     return [row["epsilon"], row["advantage"], *row["tpr_at_fpr"].values()]
+
+
+def _add_profiles(rows, curves):
+    """Each curve's around its own epsilon: far beyond, deltas tell nothing and cost most."""
+    for row, curve in zip(rows, curves, strict=True):
+        epsilons = epsilons_of(row["epsilon"])
+        deltas = curve.delta_bounds(np.asarray(epsilons))[1]
+        if np.isnan(deltas).any():
+            raise ArithmeticError(f"the profile of {row['adversary']} contains NaN")
+        row["profile"] = profile_of(zip(epsilons, deltas))
 
 
 def _row(name, assumption, curve, delta):

@@ -27,14 +27,14 @@ def mechanism_from(settings):
     sensitivity and std (gaussian) or scale (laplace) are numbers, or lists with one entry per
     release; `releases` repeats single numbers. Raises ValueError naming the key.
     """
-    _refuse_unknown(settings, _KEYS)
+    refuse_unknown(settings, _KEYS)
     noise = settings.get("noise", "gaussian")
     wanted, other = ("scale", "std") if noise == "laplace" else ("std", "scale")
     if other in settings:
         raise ValueError(
             f"{other} = {settings[other]} does not go with {noise} noise; give {wanted}"
         )
-    _refuse_missing(settings, ("sensitivity", wanted))
+    refuse_missing(settings, ("sensitivity", wanted))
     sensitivities, scales = (_numbers(key, settings[key]) for key in ("sensitivity", wanted))
     # under the name that was given; a `Mechanism` has others
     check_number("sensitivity", sensitivities, SCALE)
@@ -60,8 +60,8 @@ def dp_sgd_from(settings, delta):
     `epsilon` stands for the noise that meets (epsilon, delta) in a threat model, "worst_case" or
     "relaxed". Raises ValueError naming the key.
     """
-    _refuse_unknown(settings, _DP_SGD_KEYS)
-    _refuse_missing(settings, ("dataset_size", "batch_size", "epochs"))
+    refuse_unknown(settings, _DP_SGD_KEYS)
+    refuse_missing(settings, ("dataset_size", "batch_size", "epochs"))
     if ("noise_multiplier" in settings) == ("epsilon" in settings):
         raise ValueError(
             "DP-SGD needs either noise_multiplier or epsilon"
@@ -87,13 +87,15 @@ def threat_model_of(text):
     return found
 
 
-def _refuse_unknown(settings, accepted):
+def refuse_unknown(settings, accepted):
+    """ValueError naming a setting that is not accepted."""
     unknown = sorted(set(settings) - accepted)
     if unknown:
         raise ValueError(f"unknown setting {unknown[0]!r}; accepted: {', '.join(sorted(accepted))}")
 
 
-def _refuse_missing(settings, keys):
+def refuse_missing(settings, keys):
+    """ValueError naming a setting that is not there."""
     for key in keys:
         if key not in settings:
             raise ValueError(f"{key} is missing")

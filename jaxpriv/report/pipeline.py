@@ -69,6 +69,11 @@ class Pipeline:
                      if (value := getattr(step.wording, name)) is not None), None)
 
     @property
+    def protects(self):
+        """(change, unit, group) as in `jaxpriv.report.wording`."""
+        return self._of_wordings("change"), self._of_wordings("unit"), self.group
+
+    @property
     def adjacency(self):
         open_ones = [step.mechanism for step in self._steps if step.wording.change is None]
         return adjacency_of(self._of_wordings("change"), self._of_wordings("unit"), self.group,

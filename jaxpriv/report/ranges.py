@@ -13,9 +13,9 @@ from jaxpriv.training.plan import steps_of
 _DIRECT, _BY_EPOCHS = ("sampling_rate", "steps"), ("dataset_size", "batch_size", "epochs")
 
 
-def configurations(settings, log):
-    """[(noise multiplier, sampling rate, steps)] of all combinations, each once,
-    the last setting changing fastest.
+def combined(settings, log):
+    """(axes, [(noise multiplier, sampling rate, steps)]): {setting: values} where there are
+    several, and all combinations, the last setting changing fastest.
 
     Args:
         settings: {"noise_multiplier", and "sampling_rate", "steps" or "dataset_size", "batch_size",
@@ -39,7 +39,7 @@ def configurations(settings, log):
         (noise, *(_rate_and_steps(*rest) if by_epochs else rest))
         for noise, *rest in itertools.product(*lists)
     ]
-    return list(dict.fromkeys(rows))
+    return {name: found for name, found in zip(names, lists) if len(found) > 1}, rows
 
 
 def _rate_and_steps(dataset_size, batch_size, epochs):
@@ -89,30 +89,57 @@ def _range(text, log, whole):
     return np.round(found) if whole else found
 
 
-def take_up(path, delta, dim):
-    """The configurations that a file of an earlier sweep has for this delta and dim
-    (None: worst case only).
+def take_up(path, key_of):
+    """{key: row} of what a file of an earlier sweep has.
+
+    key_of: row -> its key, or None for the answer to another question.
 
     What follows the last line break was cut off while it was written, and is removed from the file.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return set()
+        return {}
     whole = content[: content.rfind(b"\n") + 1]
-    done = set()
+    done = {}
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             row = json.loads(line)
-            configuration = row["noise_multiplier"], row["sampling_rate"], row["steps"]
-            same = row["delta"] == delta and (
-                dim is None or row.get("relaxed", {}).get("dim") == dim
-            )
+            float(row["delta"])
+            key = key_of(row)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{path}: line {number} is not of a sweep") from None
-        if same:
-            done.add(configuration)
+        if key is not None:
+            done[key] = row
     if whole != content:
         with open(path, "r+b") as file:
             file.truncate(len(whole))
     return done
+
+
+def dp_sgd_key(delta, dim):
+    """The key of a row of `sweep`: its configuration, for this delta and dim
+    (None: worst case only).
+    """
+
+    def key_of(row):
+        if "mechanism" in row:
+            return None
+        configuration = row["noise_multiplier"], row["sampling_rate"], row["steps"]
+        same = row["delta"] == delta and (
+            dim is None or row.get("relaxed", {}).get("dim") == dim
+        )
+        return configuration if same else None
+
+    return key_of
+
+
+def any_key(delta, with_relaxed):
+    """The key of a row of `sweep_any`: the mechanism's settings as text."""
+
+    def key_of(row):
+        if "mechanism" not in row or row["delta"] != delta:
+            return None
+        return json.dumps(row["mechanism"]) if "relaxed" in row or not with_relaxed else None
+
+    return key_of

@@ -1,5 +1,6 @@
-"""DP-SGD over many configurations: one row of certified numbers each, a few side by side."""
+"""Many configurations: one row of certified numbers each; those of DP-SGD a few side by side."""
 
+import json
 import math
 
 import numpy as np
@@ -44,6 +45,37 @@ def sweep(noise_multipliers, sampling_rates, steps, delta=1e-5, relaxed_dim=None
             yield row
 
 
+def sweep_any(mechanisms, delta=1e-5, with_relaxed=False):
+    """The numbers of any mechanisms, one after the other.
+
+    Args:
+        mechanisms: each a `Mechanism`, a `DpSgd` or a `Pipeline`; delta: in (0, 1).
+        with_relaxed: also the numbers of the weakest relaxed adversary.
+
+    Returns: a generator of {"mechanism": its settings, "delta", and the numbers of `sweep`}, with
+        "relaxed": {"adversary", the same numbers}.
+    Guarantee: as of `sweep`.
+    Raises: ValueError for delta outside its range and where no relaxed adversary is known,
+        ArithmeticError if a number came out as NaN.
+    """
+    check_number("delta", delta, OPEN_UNIT)
+    for mechanism in mechanisms:
+        worst, *others = mechanism.adversaries()
+        if with_relaxed and not others:
+            raise ValueError("no relaxed adversary is known of this mechanism")
+        row = {"mechanism": settings_of(mechanism), "delta": float(delta),
+               **_row(_numbers(worst[2], delta))}
+        if with_relaxed:
+            name, _, curve = others[-1]
+            row["relaxed"] = {"adversary": name, **_row(_numbers(curve, delta))}
+        yield row
+
+
+def settings_of(mechanism):
+    """Its settings as JSON has them, with lists for tuples."""
+    return json.loads(json.dumps(mechanism.settings()))
+
+
 def check(noise_multipliers, sampling_rates, steps, delta, relaxed_dim):
     """Raise ValueError for what `sweep` does not accept."""
     for name, values, domain in (("noise_multiplier", noise_multipliers, POSITIVE),
@@ -62,8 +94,8 @@ def _numbers(curves, delta):
             "advantage_upper": curves.advantage_bounds()[1], "gdp_mu": curves.gdp_mu_bounds()[1]}
 
 
-def _row(results, i):
-    row = {name: float(values[i]) for name, values in results.items()}
+def _row(results, i=()):
+    row = {name: float(np.asarray(values)[i]) for name, values in results.items()}
     if any(math.isnan(value) for value in row.values()):
         raise ArithmeticError(f"the sweep came out as NaN: {row}")
     # JSON has no infinity

@@ -1,6 +1,6 @@
 """A certificate as a table for the terminal."""
 
-from jaxpriv._rounding import rounded_down, rounded_up
+from jaxpriv._rounding import rounded_down, shown
 from jaxpriv.report.terminal import Sheet
 
 READING = (
@@ -18,10 +18,9 @@ def render(certificate):
                 *(f"TPR at FPR {rate}" for rate in rates)]
     rows = []
     for row in certificate["adversaries"]:
-        low, high = _shown(row["epsilon_lower"], rounded_down), _shown(row["epsilon"], rounded_up)
+        low, high = shown(row["epsilon_lower"], rounded_down), shown(row["epsilon"])
         numbers = (row["mu_at_slack"], row["advantage"], *row["tpr_at_fpr"].values())
-        shown = [_shown(number, rounded_up) for number in numbers]
-        rows.append([row["adversary"], f"[{low}, {high}]", *shown])
+        rows.append([row["adversary"], f"[{low}, {high}]", *map(shown, numbers)])
     lines = [
         certificate["description"],
         f"Adjacency: {certificate['adjacency']}. Sampling: {certificate['sampling']}.",
@@ -32,7 +31,3 @@ def render(certificate):
     lines += [f"Note: {note}" for note in certificate.get("notes", ())]
     lines.append(f"{READING} Only the worst case is a differential privacy guarantee.")
     return Sheet("Privacy certificate", headings, rows, lines)
-
-
-def _shown(number, rounded):
-    return "∞" if number is None else rounded(number)

@@ -3,6 +3,7 @@
 import math
 
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
+from jaxpriv.report.profiles import chords, epsilons_of, profile_of
 from jaxpriv.training.plan import ASSUMPTIONS
 
 NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
@@ -11,16 +12,17 @@ _PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
 
 
 def rows_of(plan, spent):
-    """(a certificate's rows after so many steps, [(name, CertifiedProfile)]), the worst case first.
-    """
+    """A certificate's rows after so many steps, the worst case first."""
     profiles = [(NAMES[model], plan.profile(model, spent, precision))
                 for model, precision in _PRECISION.items()]
     mus = [float(plan.curve(model, spent).gdp_mu_bounds(slack=plan.delta)[1])
            for model in _PRECISION]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
-    rows = [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
+    epsilons = epsilons_of(found[0]["epsilon"])
+    for numbers, (name, profile) in zip(found, profiles, strict=True):
+        numbers["profile"] = _profile(profile, epsilons, name == NAMES["relaxed"])
+    return [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
             for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
-    return rows, profiles
 
 
 def noise_delta(plan, spent, rows):
@@ -35,6 +37,13 @@ def _numbers(profile, mu, delta):
             "mu_at_slack": mu,
             "advantage": profile.advantage(),
             "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
+
+
+def _profile(profile, epsilons, only_known):
+    """The deltas at `epsilons`: of a curve that takes long, from what is known of it."""
+    if only_known:
+        return profile_of(zip(epsilons, chords(profile.known(), epsilons)))
+    return profile_of((each, profile.delta(each)[1]) for each in epsilons)
 
 
 def _least(numbers, worst):

@@ -2,22 +2,32 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 from jaxpriv._checks import check_whole
 from jaxpriv.report.certificate import Mechanism, certify
+from jaxpriv.report.digest import digest
 from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.pipeline import Pipeline
+from jaxpriv.report.plain_words import in_plain_words
+from jaxpriv.report.profiles import lines_of
 from jaxpriv.report.shuffled import if_shuffled
 from jaxpriv.report.terminal import Sheet
+from jaxpriv.report.training_wording import assumptions_of
 
 _LAST_DIGITS = 1e-9  # relative: other processors and versions round differently
 _LOWER = ("epsilon_lower",)  # claimed from below; all other numbers are upper bounds
-_SETTINGS = ("batches", "epochs")  # neither
-_WORDS = ("description", "adjacency", "sampling", "assumption", "sentence", "notes")
+_SETTINGS = ("batches", "epochs", "people", "took_part", "accused")  # neither
+_WORDS = ("description", "adjacency", "sampling", "assumption", "sentence", "holds", "notes",
+          "assumptions")  # fmt: skip
+_TABLES = {"tpr_at_fpr": "TPR at FPR", "profile": "delta at epsilon"}
+_NUMBERS = (*_LOWER, "epsilon", "mu_at_slack", "advantage", "noise_delta", "right")
+_QUIET = re.compile("^mechanism|delta at epsilon")
 _TAKEN = {
     "steps_counted": "how many steps the training's ledger counts",
     "audit": "what the audit measured",
+    "history": "what was spent and learned on the way",
     "held_out": "the numbers on held-out records",
     "private": "whether the noise's key was secret",
 }
@@ -50,7 +60,8 @@ def verify(certificate):
     Returns: {"holds": do all?, "checks": [{"where", "claimed", "here", "holds"}], "taken": what was
         not computed again}. An upper bound holds if the one computed here is no larger, a lower one
         if it is no smaller, but for a relative 1e-9; None is infinity. Sentences have to be those
-        of this version.
+        of this version; the digest of a file, that of its contents: it fails where nothing is
+        wrong but something was changed.
     Guarantee: where all checks hold, the numbers are certified for the mechanism that the
         certificate describes. That the mechanism was run as described nobody can compute.
     Raises: ValueError where the mechanism is not one of a certificate, or outside its range.
@@ -79,8 +90,14 @@ def verify(certificate):
     if certificate.get("if_shuffled") or own["if_shuffled"]:
         checks += _compared("if shuffled: ", certificate.get("if_shuffled") or {},
                             own["if_shuffled"] or {})  # fmt: skip
+    plain = certificate.get("in_plain_words")
+    checks += _compared("in plain words: ", plain if isinstance(plain, dict) else {},
+                        own["in_plain_words"])  # fmt: skip
     checks += [_check(f"mechanism: {name}", settings.get(name), value, settings.get(name) == value)
                for name, value in own["mechanism"].items()]  # fmt: skip
+    if "digest" in certificate:  # of a file
+        claimed, here = certificate["digest"], digest(certificate)
+        checks.append(_check("digest", claimed, here, claimed == here))
     return {"holds": all(check["holds"] for check in checks), "checks": checks,
             "taken": [told for name, told in _TAKEN.items() if name in certificate]}
 
@@ -90,7 +107,9 @@ def _again(certificate):
     try:
         made = _mechanism(certificate["mechanism"], certificate["delta"])
         if "steps_counted" in certificate:
-            return _of_training(made, certificate["steps_counted"])
+            found = _of_training(made, certificate["steps_counted"])
+            told = found["noise_delta"], found["adversaries"][0]["epsilon"]
+            return {**found, "assumptions": assumptions_of(certificate["private"], *told)}
         return certify(made, certificate["delta"])
     except (TypeError, KeyError) as error:
         raise ValueError(f"mechanism is none of a certificate: {error}") from None
@@ -120,11 +139,12 @@ def _of_training(plan, spent):
     """What a training's certificate says of its plan after so many steps."""
     from jaxpriv.report.training_rows import noise_delta, rows_of
 
-    rows, _ = rows_of(plan, spent)
+    rows = rows_of(plan, spent)
     return {
         "mechanism": plan.settings(), "description": plan.describe(), "adversaries": rows,
         "adjacency": plan.adjacency, "sampling": plan.sampling,
         "noise_delta": noise_delta(plan, spent, rows),
+        "in_plain_words": in_plain_words(lines_of(rows[0], plan.delta), plan.protects),
         "if_shuffled": if_shuffled(plan.noise_multipliers, plan.sampling_rate, spent,
                                    rows[0]["epsilon"], plan.delta,
                                    lambda epsilon: plan.noise_delta(epsilon, spent)),
@@ -137,11 +157,12 @@ def _compared(place, claimed, own):
         said = claimed.get(name)
         if name in _WORDS or name in _SETTINGS:
             yield _check(f"{place}{name}", said, here, said == here)
-        elif name == "tpr_at_fpr":
-            rates = said if isinstance(said, dict) else {}
-            for rate, value in here.items():
-                yield _number(f"{place}TPR at FPR {rate}", rates.get(rate, math.nan), value, False)
-        elif name in ("epsilon_lower", "epsilon", "mu_at_slack", "advantage", "noise_delta"):
+        elif name in _TABLES:
+            claims = said if isinstance(said, dict) else {}
+            for at in dict.fromkeys([*here, *claims]):
+                yield _number(f"{place}{_TABLES[name]} {at}", claims.get(at, math.nan),
+                              here.get(at, math.nan), False)  # fmt: skip
+        elif name in _NUMBERS:
             said = claimed.get(name, math.nan)
             yield _number(f"{place}{name}", said, here, name in _LOWER)
 
@@ -164,19 +185,22 @@ def _check(where, claimed, here, holds):
 
 
 def render_verification(found):
-    """What `verify` found, for a terminal: numbers, and sentences where they differ."""
+    """What `verify` found, for a terminal: numbers, and sentences where they differ; of settings
+    and profiles only what does not hold.
+    """
     numbers = [check for check in found["checks"]
                if isinstance(check["here"], (int, float)) or check["here"] is None]
     rows = [[check["where"], _shown(check["claimed"]), _shown(check["here"]),
              "yes" if check["holds"] else "NO"] for check in numbers]  # fmt: skip
-    rows = [row for row in rows if not row[0].startswith("mechanism") or row[3] == "NO"]
+    rows = [row for row in rows if not _QUIET.search(row[0]) or row[3] == "NO"]
     lines = [f"{check['where']} is {check['claimed']!r}; here {check['here']!r}."
              for check in found["checks"] if check not in numbers and not check["holds"]]
     if found["taken"]:
         lines.append(f"Not computed again: {'; '.join(found['taken'])}.")
     failed = sum(not check["holds"] for check in found["checks"])
     told = f"{failed} of {len(found['checks'])} checks failed: the certificate does not hold."
-    lines.append(told if failed else "Everything holds, for the mechanism as it is described.")
+    holds = f"All {len(found['checks'])} checks hold, for the mechanism as it is described."
+    lines.append(told if failed else holds)
     lines.append("Upper bounds hold if the one computed here is no larger, lower ones if no "
                  "smaller. That the mechanism was run as described is not computed.")  # fmt: skip
     return Sheet("Verification", ["number", "certificate", "here", "holds"], rows, lines)

@@ -1,0 +1,1 @@
+"""What the commands of `jaxpriv.cli` share, and the longer ones."""

@@ -1,0 +1,51 @@
+"""What the certificate of a training says beside its numbers."""
+
+from jaxpriv._rounding import rounded_down, rounded_up, shown
+from jaxpriv.random import EDGE
+
+NOT_PRIVATE = (
+    "NOT PRIVATE: the noise came from a seed, which others can guess and then take the noise "
+    "off. This certificate says what the same run without a seed would guarantee."
+)
+FURTHER = (
+    "Only the worst case is a differential privacy guarantee. It covers the model, every release "
+    "on the way to it and the ledger; not the settings, if they were chosen by looking at the "
+    "data, and not the data set's size.",
+    "Numbers on held-out records are computed on those records, which no guarantee covers. "
+    "Diagnostics, where they were written, and canaries.npz are not private.",
+    "Noise comes from the Threefry generator with 64 bits of key: the guarantee is computational.",
+)
+
+
+def of_noise(added, epsilon):
+    """What is said of the drawn numbers' law; added: `Plan.noise_delta` at epsilon."""
+    return (
+        f"Normal numbers are drawn right to rounding up to {EDGE:.1f} standard deviations. What "
+        "may differ beyond is part of every delta, epsilon, advantage and TPR here (of delta at "
+        f"ε = {shown(epsilon)}: {rounded_up(added, 2)}), not of μ. That these numbers, and "
+        "sums with them, are rounded to a grid (Mironov 2012) is not counted."
+    )
+
+
+def assumptions_of(private, added, epsilon):
+    """All that is assumed of a training, beside its adversaries; arguments as of `of_noise`."""
+    return [*([] if private else [NOT_PRIVATE]), *FURTHER, of_noise(added, epsilon)]
+
+
+def audit_sentence(audit, certificate):
+    """What the canaries of the run prove, in one sentence."""
+    if audit is None:
+        return "none: fewer than two canaries in the data, or out of it"
+    said = "VIOLATED: more than the worst case allows" if audit["violated"] else "not refuted"
+    return (
+        f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} "
+        f"guesses right: ε ≥ {rounded_down(audit['epsilon_lower'])} at δ = "
+        f"{certificate['delta']:g} with {audit['confidence']:.0%} confidence; the claim ε ≤ "
+        f"{shown(certificate['adversaries'][0]['epsilon'])} is {said}"
+    )
+
+
+def held_out_sentence(numbers):
+    """The numbers on held-out records, by their names."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()
+                     if name not in ("step", "epsilon", "stop")) or "no evaluation"
