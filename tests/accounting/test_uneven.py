@@ -11,8 +11,8 @@ from jaxpriv.composition import chain as chains
 from jaxpriv.composition import uneven
 from jaxpriv.composition.chain import Chain
 from jaxpriv.composition.uneven import Law, Sides, together
-from jaxpriv.tradeoff.discrete import BlackBox
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.outcomes import BlackBox
 from jaxpriv.tradeoff.subsampled import Subsampled
 
 

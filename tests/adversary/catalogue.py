@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxpriv
+from jaxpriv.bridges import points, privacy_loss
 
 W = jaxpriv.worst_case
 CUT = {"cut_added": "add_remove", "cut_replaced": "replace_one", "cut_zeroed": "zero_out"}
@@ -51,6 +52,11 @@ def curve(name, p, take, inner):
         stack = np.stack if all(isinstance(x, float | np.ndarray) for x in numbers) else jnp.stack
         half = len(p) // 2
         return W.gaussian_mixture(stack(numbers[:half], -1), stack(numbers[half:], -1))
+    if name in ("points", "losses"):
+        half = len(p) // 2
+        numbers = [float(x) for x in p]
+        make = points.curve if name == "points" else privacy_loss.curve
+        return make(numbers[:half], numbers[half:])
     if name == "worst_of":
         return jaxpriv.worst_of(*(inner(m, take) for m in p))
     if name == "group":
@@ -75,6 +81,22 @@ def weights(draw, count):
     parts = np.round(draw.random.dirichlet(np.ones(count)) * 2**18) / 2**20 * 4
     parts[-1] = 1 - parts[:-1].sum()
     return tuple(float(x) for x in np.abs(parts))
+
+
+def known_points(draw):
+    """Numbers that are constants of the package, as strings."""
+    count = draw.pick(1, 2, 2, 5, 12)
+    deltas = [draw.log(1e-12, 1, 0.0, 1.0, 1e-300, 1e-3) for _ in range(count)]
+    return "points", *(repr(float(x)) for x in [*(range_(draw) for _ in deltas), *deltas])
+
+
+def saved_losses(draw):
+    """Of probabilities that leave some of both laws to infinite losses, or none."""
+    count = draw.pick(1, 2, 3, 8)
+    loss = [draw.log(1e-3, 20, 0.0, 1.0) * draw.pick(1, 1, -1) for _ in range(count)]
+    share = draw.random.dirichlet(np.ones(count)) * draw.pick(0.5, 0.99, 1 - 1e-9)
+    fall = max(float(np.sum(share * np.exp(-np.array(loss)))), 1.0) * draw.pick(1.0, 1 + 1e-9, 2.0)
+    return "losses", *map(repr, loss), *(repr(float(x)) for x in share / fall / (1 + 1e-12))
 
 
 def drawn(family, draw):
@@ -124,6 +146,9 @@ def drawn(family, draw):
     if family == "told":  # which one it is, is known
         members = [drawn(draw.pick(*SINGLE), draw) for _ in range(2)]
         return lambda: ("mixture", tuple(m() for m in members), weights(draw, 2))
+    if family in ("points", "losses"):
+        found = (known_points if family == "points" else saved_losses)(draw)
+        return lambda: found
     if family == "worst_of":
         members = [drawn(draw.pick(*SINGLE), draw) for _ in range(2)]
         return lambda: ("worst_of", *(m() for m in members))
@@ -141,7 +166,7 @@ def drawn(family, draw):
         last = modest(draw.pick(*ON_THE_LINE), draw)
         return lambda: ("compose", *(m() for m in members), last())
     if family == "label_powers":
-        inner = modest(draw.pick("kary", "unary", "rappor", "discrete_laplace"), draw)
+        inner = modest(draw.pick("kary", "unary", "rappor", "discrete_laplace", "points"), draw)
         n = draw.pick(2, 7, 20)
         return lambda: ("power", inner(), float(n))
     raise ValueError(family)
@@ -159,15 +184,24 @@ HOW = {
 def modest(name, draw):
     """Members of compositions: losses that matter to each other."""
     how = draw.pick(*HOW[name]) if name in HOW else None
-    e = lambda: draw.log(0.01, 3, 1.0)  # noqa: E731
-    s = lambda: draw.log(0.4, 20, 1.0)  # noqa: E731
-    q = lambda: draw.log(1e-4, 1, 1.0, 0.5, 0.01)  # noqa: E731
+    known = "points", *map(repr, (0.1, draw.log(0.2, 3, 1.0), draw.log(1e-4, 0.1), 1e-5))
+
+    def e():
+        return draw.log(0.01, 3, 1.0)
+
+    def s():
+        return draw.log(0.4, 20, 1.0)
+
+    def q():
+        return draw.log(1e-4, 1, 1.0, 0.5, 0.01)
+
     return {
         "gaussian": lambda: ("gaussian", draw.log(0.02, 3)),
         "randomized_response": lambda: ("randomized_response", e()),
         "approximate_dp": lambda: ("approximate_dp", e(), draw.log(1e-10, 1e-2, 0.0)),
         "kary": lambda: ("kary", how, e()),
         "unary": lambda: ("unary", how, e()),
+        "points": lambda: known,
         "rappor": lambda: ("rappor", how, draw.log(0.1, 0.99, 0.5)),
         "discrete_laplace": lambda: ("discrete_laplace", how, s()),
         "exponential": lambda: ("exponential", "any", e()),
@@ -183,12 +217,14 @@ GROUPED = ("kary", "unary", "discrete_laplace", "rappor")
 SINGLE = (*GROUPED, "exponential", "noisy_max", "replaced", "zeroed", "user_level")
 SINGLE += ("gaussian_mixture", "discrete_gaussian")
 MODEST = ("randomized_response", "approximate_dp", "kary", "unary", "rappor", "discrete_laplace")
+MODEST += ("points",)
 ON_THE_LINE = ("gaussian", "exponential", "replaced", "zeroed", "cut", "user_level")
 ON_THE_LINE += ("gaussian_mixture",)
 RATED = (*CUT, "replaced", "zeroed", "user_level")  # with a rate before their steps
 ONE_STEP = (*SINGLE, "cut", "shuffled", "told", "worst_of", "group", "sampled_labels")
+CONSTANT = ("points", "losses")  # programs are compiled for each of them
 COMPOSED = ("pipeline", "label_powers", "two_steps")
-CATALOGUE = (*ONE_STEP, *COMPOSED, "allocation")
+CATALOGUE = (*ONE_STEP, *CONSTANT, *COMPOSED, "allocation")
 
 
 def size(mechanism, scale):
@@ -198,6 +234,9 @@ def size(mechanism, scale):
         return p[1], (p[1], -p[1], p[1] / 2)
     if name == "noisy_max":
         return p[2], (p[2], -p[2], p[2] / 2)
+    if name in ("points", "losses"):
+        ends = tuple(float(x) for x in p[: len(p) // 2])
+        return max(max(ends), 1e-300), (*ends, *(-e for e in ends))
     if name == "rappor":
         e = 2 * int(p[0]) * math.log((2 - p[1]) / p[1])
         return e, (e, -e)

@@ -9,7 +9,7 @@ multiplication; two pairs that are both seen are integrated over (`dealt.Both`).
 
 import math
 
-from flint import arb, fmpz
+from flint import arb, fmpq, fmpz
 
 from tests.adversary.balls import exact, one, zero
 from tests.adversary.chi_square import Unavailable
@@ -31,6 +31,7 @@ EXCHANGED = (
     "worst_of",
     "group",
     "shuffled_replaced",
+    "points",
 )  # the same both ways
 
 
@@ -329,7 +330,43 @@ def group(size, member):
     return [(one(), one(), Group(int(size), law(member)))]
 
 
+def points(*numbers):
+    """Steps of the least of all lines that a power may not cross, between all their meetings."""
+    half = len(numbers) // 2
+    lines = [(zero(), one())]  # slope, height at 0
+    for e, d in zip(numbers[:half], numbers[half:]):
+        e, d = exact(float(e)), exact(float(d))
+        lines += [(e.exp(), d), ((-e).exp(), 1 - (-e).exp() * (1 - d))]
+    places = [zero(), one()]
+    for k, (a, b) in enumerate(lines):
+        slopes = [a - c for c, _ in lines[:k]]
+        if any(gap.contains(0) and not gap.is_zero() for gap in slopes):
+            raise Unavailable("slopes that no precision tells apart")
+        places += [(d - b) / g for (_, d), g in zip(lines, slopes) if not g.is_zero()]
+    inside = sorted((x.mid() for x in places if 0 <= x.mid() <= 1), key=lambda x: fmpq_of(x))
+    heights = [min((a * x + b for a, b in lines), key=lambda y: fmpq_of(y.mid())) for x in inside]
+    found = [(zero(), heights[0], None)]
+    for x, y, g, h in zip(inside, inside[1:], heights, heights[1:]):
+        found.append((y - x, (h - g).max(zero()), None))
+    return found
+
+
+def fmpq_of(ball):
+    return ball.man_exp()[0] * fmpq(2) ** int(ball.man_exp()[1])
+
+
+def losses(*numbers):
+    """What is missing of either law has an infinite loss."""
+    half = len(numbers) // 2
+    loss, share = ([exact(float(x)) for x in part] for part in (numbers[:half], numbers[half:]))
+    found = [((-gap).exp() * q, q, None) for gap, q in zip(loss, share)]
+    rest = [(1 - sum((part[side] for part in found), zero())).max(zero()) for side in (0, 1)]
+    return [*found, (rest[0], zero(), None), (zero(), rest[1], None)]
+
+
 LAWS = {
+    "points": points,
+    "losses": losses,
     "group": group,
     "subsample": subsample,
     "dp_sgd": lambda *p: LAWS["zeroed"](*p),

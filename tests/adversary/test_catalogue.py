@@ -9,7 +9,7 @@ from flint import arb
 
 from tests.adversary.balls import exact, one, precision, zero
 from tests.adversary.campaign import examined
-from tests.adversary.catalogue import CATALOGUE, ONE_STEP
+from tests.adversary.catalogue import CATALOGUE, CONSTANT, ONE_STEP
 from tests.adversary.dealt import Both
 from tests.adversary.definitions import gaussian, law, total
 from tests.adversary.lines import Line
@@ -34,7 +34,7 @@ def drawn_for(seconds, plan, methods, count):
 
 
 def test_new_settings_of_single_mechanisms():
-    drawn_for(3, [(family, "eager") for family in ONE_STEP], SOON, 4)
+    drawn_for(3, [(family, "eager") for family in (*ONE_STEP, *CONSTANT)], SOON, 4)
 
 
 @pytest.mark.slow
@@ -50,6 +50,10 @@ def test_new_settings_inside_programs():
 
 
 SAME = [  # two definitions of one curve
+    (("points", "1.25", "0.001"), ("approximate_dp", 1.25, 0.001)),
+    (("points", "1.25", "2.0", "0.0", "0.25"), ("randomized_response", 1.25)),
+    (("points", "0.0", "3.0", "0.25", "0.25"), ("approximate_dp", 0.0, 0.25)),
+    (("losses", "0.0", "0.75"), ("approximate_dp", 0.0, 0.25)),
     (("kary", "2", 1.3), ("randomized_response", 1.3)),
     (("discrete_laplace", "1", 0.7), ("randomized_response", lambda: 1 / exact(0.7))),
     (("unary", "symmetric", 1.5), ("power", ("randomized_response", 0.75), 2.0)),
