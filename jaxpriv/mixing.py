@@ -38,11 +38,7 @@ def mixture(curves, weights):
         raise ValueError(f"curves has {len(curves)} members, weights {count}; they must agree")
     groups: dict = {}
     for index, curve in enumerate(curves):
-        leaves, structure = jax.tree.flatten(curve.experiment)
-        # NumPy's numbers keep digits that JAX would round
-        groups.setdefault(
-            (structure, tuple(isinstance(leaf, jax.Array) for leaf in leaves)), []
-        ).append(index)
+        groups.setdefault(_kind(curve.experiment), []).append(index)
     members = [_stacked([curves[i].experiment for i in group]) for group in groups.values()]
     return Curve(
         Mixture(tuple(members), tuple(weights[..., np.asarray(group)] for group in groups.values()))
@@ -93,14 +89,27 @@ def as_weights(weights):
     return weights
 
 
+def _kind(experiment):
+    """What experiments share that can stand along one axis."""
+    leaves, structure = jax.tree.flatten(experiment)
+    own = tuple(
+        (1,) * (axes - np.ndim(leaf)) + np.shape(leaf)[np.ndim(leaf) - axes :] if axes else ()
+        for leaf, axes in zip(leaves, jax.tree.leaves(experiment.own_axes()))
+    )
+    # NumPy's numbers keep digits that JAX would round
+    return structure, own, tuple(isinstance(leaf, jax.Array) for leaf in leaves)
+
+
 def _stacked(experiments):
-    """One experiment whose parameters carry the given ones along a last axis."""
+    """One experiment whose parameters carry the given ones along a last axis of the batch."""
 
-    def stack(*leaves):
-        if all(not isinstance(leaf, jax.Array) for leaf in leaves):
-            return np.stack(
-                np.broadcast_arrays(*(np.asarray(leaf, np.float64) for leaf in leaves)), -1
-            )
-        return xp.stack(xp.broadcast_arrays(*(xp.asarray(leaf) for leaf in leaves)), -1)
+    def stack(axes, *leaves):
+        if any(isinstance(leaf, jax.Array) for leaf in leaves):
+            parts = [xp.asarray(leaf) for leaf in leaves]
+        else:
+            kind = bool if xp.is_bool(leaves[0]) else np.float64
+            parts = [np.asarray(leaf, kind) for leaf in leaves]
+        parts = [part.reshape((1,) * (axes - part.ndim) + part.shape) for part in parts]
+        return xp.stack(xp.broadcast_arrays(*parts), -1 - axes)
 
-    return jax.tree.map(stack, *experiments)
+    return jax.tree.map(stack, experiments[0].own_axes(), *experiments)

@@ -53,6 +53,9 @@ class Composed(Directed):
     def batch_shape(self):
         return xp.broadcast_shapes(*(xp.shape(leaf)[:-1] for leaf in jax.tree.leaves(self.terms)))
 
+    def own_axes(self):
+        return jax.tree.map(lambda _: 1, self)
+
     def aligned(self, shape, dtype):
         def spread(leaf):
             wanted = bool if xp.is_bool(leaf) else dtype

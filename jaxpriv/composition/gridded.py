@@ -44,6 +44,10 @@ class Gridded(Directed):
             xp.shape(self.flipped), *(_members_of(step)[:-1] for step in self.steps)
         )
 
+    def own_axes(self):
+        own = super().own_axes()
+        return replace(own, steps=jax.tree.map(lambda count: count + 1, own.steps))
+
     def aligned(self, shape, dtype):
         def spread(step):
             full = shape + _members_of(step)[-1:]

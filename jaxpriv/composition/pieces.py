@@ -25,23 +25,32 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 
 def behind(parameter):
-    """A parameter with an axis for members behind its own."""
-    return _widened(parameter, 0)
+    """A parameter with an axis for members behind the batch's."""
+
+    def widened(part):
+        if isinstance(part, Experiment):
+            if _has_composition(part):
+                raise ValueError(
+                    "compose() got a mixture of compositions, the worst of them or a group, "
+                    "which is no single step: compose the steps first, then mix"
+                )
+            return jax.tree.map(_inserted, part, part.own_axes())
+        return _inserted(part, 0)
+
+    return jax.tree.map(widened, parameter, is_leaf=lambda part: isinstance(part, Experiment))
 
 
-def _widened(parameter, kept):
-    """With an axis before the last `kept`, along which mixtures have what is drawn."""
+def _has_composition(experiment):
+    def is_one(part):
+        return isinstance(part, Directed)
 
-    def each(part):
-        if isinstance(part, Mixture):
-            return Mixture(_widened(part.members, kept + 1), _widened(part.weights, kept + 1))
-        if kept and isinstance(part, Directed):
-            raise ValueError("compose() got a mixture of compositions, which is no single step")
-        leaf = part if isinstance(part, jax.Array) else np.asarray(part)
-        # one of fewer axes is the same for all that is drawn
-        return leaf if leaf.ndim < kept else leaf[(..., None) + (slice(None),) * kept]
+    return any(map(is_one, jax.tree.leaves(experiment, is_leaf=is_one)))
 
-    return jax.tree.map(each, parameter, is_leaf=lambda part: isinstance(part, (Mixture, Directed)))
+
+def _inserted(leaf, own):
+    leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    # one of fewer axes is the same for all members
+    return leaf if leaf.ndim < own else leaf[(..., None) + (slice(None),) * own]
 
 
 def apart(parameter):

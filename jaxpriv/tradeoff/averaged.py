@@ -2,6 +2,8 @@
 
 import operator
 
+import jax
+
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
@@ -28,6 +30,9 @@ class Mixture(Envelope):
             for m, w in zip(self.members, self.weights)
         ]
         return xp.broadcast_shapes(*(shape[:-1] for shape in shapes))
+
+    def own_axes(self):
+        return jax.tree.map(lambda own: own + 1, super().own_axes())
 
     def aligned(self, shape, dtype):
         def spread(member, weight):

@@ -33,6 +33,9 @@ class Discrete(Envelope):
     def batch_shape(self):
         return xp.shape(self.loss)[:-1]
 
+    def own_axes(self):
+        return replace(jax.tree.map(lambda _: 1, self), told=0)
+
     def aligned(self, shape, dtype):
         def spread(leaf, behind):
             return xp.broadcast_to(xp.asarray(leaf, dtype), shape + behind)

@@ -105,6 +105,16 @@ class Experiment(ABC):
     def batch_shape(self):
         return xp.broadcast_shapes(*(xp.shape(leaf) for leaf in jax.tree.leaves(self)))
 
+    def own_axes(self):
+        """For every leaf how many of its last axes are not the batch's but the leaf's own."""
+
+        def apart(part):
+            return isinstance(part, Experiment) and part is not self
+
+        return jax.tree.map(
+            lambda part: part.own_axes() if apart(part) else 0, self, is_leaf=apart
+        )
+
     def aligned(self, shape, dtype):
         """The same experiment with every parameter broadcast to one shape and dtype."""
         return jax.tree.map(

@@ -381,10 +381,18 @@ def test_batches_of_mixtures():
         np.testing.assert_allclose(batch.delta(1.0)[k], one.delta(1.0), rtol=1e-6)
 
 
-def test_mixtures_of_compositions_are_no_step():
-    curves = [worst_case.subsampled_gaussian(noise, 0.1, 3) for noise in (1.0, 2.0)]
+@pytest.mark.parametrize("made", [
+    lambda c, g: jaxpriv.mixture([c, g], [0.5, 0.5]),
+    lambda c, g: jaxpriv.mixture([c, c], [0.5, 0.5]),
+    lambda c, g: jaxpriv.worst_of(c, g),
+    lambda c, g: c.group(2),
+])
+@pytest.mark.parametrize("steps", [
+    worst_case.subsampled_gaussian(1.0, 0.1, 3), worst_case.laplace(1.0).compose(2),
+])
+def test_what_is_made_of_compositions_is_no_step(steps, made):
     with pytest.raises(ValueError, match="mixture of compositions"):
-        jaxpriv.mixture(curves, [0.5, 0.5]).compose(2)
+        made(steps, worst_case.gaussian(1.0)).compose(2)
 
 
 def test_black_boxes_are_both_directions_by_themselves():

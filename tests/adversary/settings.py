@@ -180,12 +180,14 @@ def structure(family, draw):
         inner = draw.pick(*LEAVES)
         return lambda: ("subsample", draw.rate(), leaf(inner, draw))
     if family == "mixture":
-        inner, other = draw.pick(*LEAVES[:4]), draw.pick(*LEAVES[:4])
+        inner, other, nested = *(draw.pick(*LEAVES[:4]) for _ in range(2)), draw.pick(0, 0, 1)
 
-        def mixed():
+        def mixed(nested=nested):
             w = (
                 max(round(draw.log(1e-6, 1, 0.5, 1.0, 0.25, 0.125) * 2**20), 1) / 2**20
             )  # w + (1 - w) = 1 in float32
+            if nested:
+                return ("mixture", (mixed(False), mixed(False)), (w, 1 - w))
             return ("mixture", (leaf(inner, draw), leaf(other, draw)), (w, 1 - w))
 
         return mixed

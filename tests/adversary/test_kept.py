@@ -47,6 +47,28 @@ KEPT = [
         1.4356688693382948e-08,
     ),  # about 1e5, was inf
     ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
+    # mixed compositions were composed; in programs their directions became numbers, seed 876040778
+    (
+        "jit32",
+        ("mixture", (("zeroed", 0.5, 0.11, 1.0), ("zeroed", 1.7, 0.015, 1.0)), (0.75, 0.25)),
+        S,
+        "delta",
+        0.5,
+    ),
+    (
+        "scalar",
+        (
+            "mixture",
+            (
+                ("mixture", (("gaussian", 0.5), ("gaussian", 1.0)), (0.875, 0.125)),
+                ("mixture", (("gaussian", 2.0), ("gaussian", 0.25)), (0.25, 0.75)),
+            ),
+            (0.75, 0.25),
+        ),
+        F,
+        "delta",
+        0.5,
+    ),
     # XLA takes the argument for zero, seed 242210276; beta near zero, alpha for the least number
     (
         "jit64",
