@@ -17,10 +17,11 @@ _UNITS = 2.0**32
 class Batch(NamedTuple):
     """A sample padded to a fixed size.
 
-    indices: `Int[Array, "capacity"]`, of the records, 0 for padding.
-    mask: `Bool[Array, "capacity"]`, False for padding. overflow: `Bool[Array, ""]`: more records
-    were drawn than fit. Then nothing may be released: to leave some out would not be
-        Poisson sampling.
+    Attributes:
+        indices: `Int[Array, "capacity"]`, of the records, 0 for padding.
+        mask: `Bool[Array, "capacity"]`, False for padding.
+        overflow: `Bool[Array, ""]`: more records were drawn than fit. Then nothing may be released:
+            to leave some out would not be Poisson sampling.
     """
 
     indices: jax.Array

@@ -84,6 +84,16 @@ def test_mixture_against_their_accountant():
         assert low <= want <= high * (1 + 1e-3)
 
 
+def test_their_randomised_response_forgets_how_often():
+    """dp-accounting 0.6 composes one response for any number of them (docs/references.md)."""
+    once = dp_event.RandomizedResponseDpEvent(0.5, 2)
+    for relation in (REPLACE, NULL):
+        peer = theirs(times(once, 11), relation).get_epsilon(1e-5)
+        assert peer == pytest.approx(theirs(once, relation).get_epsilon(1e-5), rel=1e-9)
+        low, high = curve(times(once, 11), relation).epsilon_bounds(1e-5)
+        assert 5 * peer < low <= high <= 11 * math.log(3.0) * (1 + 1e-12)
+
+
 def test_every_event_is_known_or_refused():
     """Also those of versions to come: by their name and a reason."""
     kinds = [kind for _, kind in inspect.getmembers(dp_event, inspect.isclass)

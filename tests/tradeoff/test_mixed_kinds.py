@@ -64,7 +64,7 @@ def pairs():
 WEIGHTS = np.array([0.25, 0.75])
 
 
-@pytest.mark.parametrize(("pair", "reverse"), pairs())
+@pytest.mark.parametrize(("pair", "reverse"), list(pairs()))
 def test_profiles_are_averages(pair, reverse):
     pair = [curve.reversed() for curve in pair] if reverse else pair
     mixed, eps = jaxpriv.mixture(pair, WEIGHTS), np.array([-0.2, 0.0, 0.3, 1.1])
