@@ -1,4 +1,4 @@
-"""Doctests of bridges are collected where the other tool is installed; what makes the site has none.
+"""Doctests of bridges are collected where the other tool is installed; the site's scripts have none.
 """
 
 from importlib.util import find_spec

@@ -1,10 +1,10 @@
-"""Random trees of dp-accounting's events: our bracket of epsilon beside the answer of dp-accounting's
-own accountant, by privacy-loss distributions, or by Rényi divergences where those do not know it.
+"""Random trees of dp-accounting's events: our bracket of epsilon beside its own accountant's answer,
+by privacy-loss distributions, or by Rényi divergences where those do not know it.
 
     python bench/event_trees.py [--trees 100] [--seed 0]
 
-Both of theirs are upper bounds: one below our lower bound is on the unsafe side, and is printed with
-its tree. Of replaced records theirs are asked by privacy-loss distributions alone: their Rényi
+Both of theirs are upper bounds: one below our lower bound is on the unsafe side, and is printed
+with its tree. Of replaced records theirs are asked by privacy-loss distributions alone: their Rényi
 accountant takes a noise multiplier to be that of a replaced record already.
 """
 

@@ -6,8 +6,8 @@ import re
 import textwrap
 from itertools import groupby
 
-SECTIONS = "Args|Attributes|Args and errors|Args, errors|Returns|Returns, guarantee, errors|Guarantee|"
-SECTIONS += "Guarantee and errors|Raises|Source"
+SECTIONS = "Args|Attributes|Args and errors|Args, errors|Returns|Returns, guarantee, errors|"
+SECTIONS += "Guarantee|Guarantee and errors|Raises|Source"
 _LISTS = ("Args", "Attributes", "Args and errors", "Args, errors")
 _OPENING = re.compile(rf"(?:^|(?<=[.)] ))({SECTIONS}): ?")
 _ARGUMENT = re.compile(r"    ([\w, *./]+): (.*)$")
