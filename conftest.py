@@ -1,4 +1,4 @@
-"""Doctests of bridges are collected where the other tool is installed; the site's scripts have none.
+"""Doctests of bridges are collected where the other tool is installed; the site has none.
 """
 
 from importlib.util import find_spec

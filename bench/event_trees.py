@@ -1,4 +1,4 @@
-"""Random trees of dp-accounting's events: our bracket of epsilon beside its own accountant's answer,
+"""Random trees of dp-accounting's events: our bracket of epsilon and what its accountant says,
 by privacy-loss distributions, or by Rényi divergences where those do not know it.
 
     python bench/event_trees.py [--trees 100] [--seed 0]
