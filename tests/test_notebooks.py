@@ -12,9 +12,11 @@ nbclient = pytest.importorskip("nbclient")
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FIGURES = {
+    "azize2025_figures": (1, 2, 5, 6, 7),
     "batches_and_noise": range(1, 5),
     "kaissis2022_figures": range(1, 11),
     "kaissis2023_figures": range(1, 3),
+    "leemann2023_figures": (1, 2, 4, 5, 6),
 }
 
 pytestmark = pytest.mark.slow
