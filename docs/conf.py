@@ -1,11 +1,15 @@
 """Sphinx: `sphinx-build -W docs site` makes the site, with warnings as errors."""
 
 import os
+import shutil
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+# a page has to stand below this folder; the notebooks' own is a part of the project's layout
+shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", dirs_exist_ok=True)
 
 project = "jaxpriv"
 author = "the founders of jaxpriv"
