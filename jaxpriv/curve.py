@@ -252,8 +252,8 @@ class Curve(Meaning):
         the range of float32.
 
         width: how narrow the bracket should be as one of epsilon (log delta's over its slope), > 0;
-        unless it is given a lattice grows until log delta is known to 1e-6. Where it stays wider
-        there is a `jaxpriv.WideBracket` warning.
+        where it stays wider there is a `jaxpriv.WideBracket` warning. Unless it is given a lattice
+        grows until log delta is known to 1e-6, and what stays wider does so without a word.
 
         Guarantee: both sides, of the parameters exactly as they were given; docs/certified.md lists
         every source of error with its bound. Where the curve is in closed form rounding is the only
@@ -300,9 +300,9 @@ class Curve(Meaning):
         """(lower, upper) with the exact epsilon(delta) of these parameters in between,
         as `delta_bounds`.
 
-        width: how narrow the bracket should be, > 0, for concrete numbers; unless it is given a
-        lattice grows until log delta is known to 1e-6. Where it stays wider there is a
-        `jaxpriv.WideBracket` warning.
+        width: how narrow the bracket should be, > 0, for concrete numbers; where it stays wider
+        there is a `jaxpriv.WideBracket` warning. Unless it is given a lattice grows until log delta
+        is known to 1e-6, and what stays wider does so without a word.
 
         Guarantee: both sides; the upper end is verified, delta_bounds(upper)[1] <= delta, and so is
         the lower. Width about 1e-12 where no lattice is needed.

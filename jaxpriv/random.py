@@ -25,6 +25,7 @@ may still tell something (Mironov 2012).
 """
 
 import math
+import os
 from functools import partial
 
 import jax
@@ -37,6 +38,25 @@ BEYOND = 2.0**-80  # probability that a pair is from where the grid of u is felt
 EDGE = math.sqrt(160 * math.log(2.0))  # its radius is then above this
 _MOST = 2**32  # entries: one counter for each
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def secret_key():
+    """A key of 64 bits of the operating system's entropy, another one at each call: for noise that
+    is released.
+
+    `jax.random.key(seed)` keeps no more than 32 bits of a seed in JAX's default mode, of which all
+    can be tried. Whoever knows the key takes the noise off: it is as secret as the data, and a run
+    with it cannot be repeated. Drawn on the host, not inside `jit`, where it would be a constant.
+
+    Returns: a scalar `Key[Array, ""]` (Threefry), for `jax.random.split` and `fold_in`.
+
+        >>> import jax, jaxpriv
+        >>> key = jaxpriv.random.secret_key()
+        >>> jaxpriv.random.normal(jax.random.fold_in(key, 0), (3,)).shape
+        (3,)
+    """
+    words = np.frombuffer(os.urandom(8), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 
 def normal(key, shape=(), dtype=None):

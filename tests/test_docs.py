@@ -51,7 +51,8 @@ def test_reference_has_every_public_name():
 
 def commands():
     for page in PAGES:
-        for line in re.findall(r"^\$ jaxpriv (.*)$", page.read_text(), re.M):
+        text = re.sub(r"\\\n +", "", page.read_text())  # commands of two lines
+        for line in re.findall(r"^\$ jaxpriv (.*)$", text, re.M):
             yield pytest.param(line, id=f"{page.relative_to(DOCS)}: {line}")
 
 

@@ -143,6 +143,12 @@ def check_tails(counts):
     assert scipy.stats.chisquare(observed, expected).pvalue > 1e-6
 
 
+def test_secret_keys_differ_in_both_words():
+    found = np.array([jax.random.key_data(random.secret_key()) for _ in range(64)])
+    assert len(np.unique(found[:, 0])) == len(np.unique(found[:, 1])) == 64
+    assert random.normal(random.secret_key()).shape == ()
+
+
 def test_tails():
     check_tails(histogram(random.normal, 2)[0])
 

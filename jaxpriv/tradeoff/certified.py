@@ -35,7 +35,7 @@ def warn_if_wide(widths, asked):
     if np.any(wide):
         warnings.warn(
             f"brackets are up to {np.max(widths[wide]):.1e} wide in epsilon, where {asked:g} was "
-            "asked for: the rounding of a lattice's Fourier transforms, or what a line leaves out",
+            "asked for: what is proven leaves room, a lattice's transforms round, or a line ends",
             WideBracket,
             stacklevel=3,
         )
