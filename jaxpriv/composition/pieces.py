@@ -2,6 +2,8 @@
 members along a last axis, and how often each is taken.
 """
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 
@@ -102,6 +104,31 @@ def members_of(axis, *parameters):
     parts = parameters if axis == -1 else [behind(part) for part in parameters]
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(parts)]
     return *parts, once(np.broadcast_shapes(*shapes)[-1:], parts)
+
+
+def joined(piece, axis, batch):
+    """A `Term` or `Step` of compositions that stand along the last axis of the batch
+    (axis: -1), whose members then are members of one.
+    """
+    if axis != -1 or not batch:
+        return piece
+    own = jax.tree.map(lambda _: 0, piece)
+    if isinstance(piece, Step):
+        own = replace(own, experiment=piece.experiment.own_axes())
+    wide = jax.tree.map(lambda leaf, axes: _of_axes(leaf, axes + 2), piece, own)
+    members = max(jax.tree.leaves(jax.tree.map(lambda leaf, n: leaf.shape[-1 - n], wide, own)))
+
+    def merged(leaf, axes):
+        ahead, behind = leaf.shape[: leaf.ndim - axes - 2], leaf.shape[leaf.ndim - axes :]
+        full = xp.broadcast_to(leaf, (*ahead, batch[-1], members, *behind))
+        return full.reshape(*ahead, batch[-1] * members, *behind)
+
+    return jax.tree.map(merged, wide, own)
+
+
+def _of_axes(leaf, count):
+    leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    return leaf.reshape((1,) * (count - leaf.ndim) + leaf.shape)
 
 
 def once(shape, parameters):

@@ -13,7 +13,15 @@ from jaxpriv.composition.composed import Composed
 from jaxpriv.composition.epochs import Epochs, on_lattice
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
-from jaxpriv.composition.pieces import apart, as_step, behind, grouped, members_of, once
+from jaxpriv.composition.pieces import (
+    apart,
+    as_step,
+    behind,
+    grouped,
+    joined,
+    members_of,
+    once,
+)
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
@@ -188,10 +196,11 @@ def _pieces(experiment, axis):
     `Term`s where a transform is known, else `Step`s.
     """
     if isinstance(experiment, Composed):
-        return list(experiment.terms)
+        return [joined(term, axis, experiment.batch_shape()) for term in experiment.terms]
     if isinstance(experiment, Gridded):
         return [
-            Step(step.experiment.reversed(), step.count) if experiment.flipped else step
+            joined(Step(step.experiment.reversed(), step.count) if experiment.flipped else step,
+                   axis, experiment.batch_shape())
             for step in experiment.steps
         ]
     forward = experiment.base if isinstance(experiment, Reversed) else experiment
