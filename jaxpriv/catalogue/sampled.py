@@ -14,6 +14,7 @@ from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced, CutZeroed
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.hull import ZeroedOut
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.shifts import Owned
 
@@ -73,8 +74,12 @@ def subsampled_gaussian(
             return Curve(ReplacedGaussian(mu, rate)).compose(steps)
         return Curve(NormalShift(mu)).subsample(rate).compose(steps)
     pair = Curve(NormalShift(derived(both_norms, noise)))
-    exchanged = "add_remove" if adjacency == "add_remove" else "replace_one"
-    return pair.subsample(rate, exchanged).compose(steps)
+    if adjacency == "add_remove":
+        return pair.subsample(rate).compose(steps)
+    exchanged = pair.subsample(rate, "replace_one")
+    if adjacency == "zero_out":
+        exchanged = Curve(ZeroedOut(exchanged.experiment.members))
+    return exchanged.compose(steps)
 
 
 def _training(noise_multiplier, sampling_rate, steps):

@@ -36,7 +36,7 @@ from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
-from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, symmetrised
+from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, ZeroedOut, symmetrised
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.largest_sum import LargestSum
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
@@ -121,7 +121,7 @@ def _adjacency(experiment):
     if isinstance(experiment, Worst):
         return set()
     if isinstance(experiment, (Replaced, ReplacedGaussian, CutReplaced)):
-        return {"replace_one"}
+        return {"add_remove" if isinstance(experiment, ZeroedOut) else "replace_one"}
     if isinstance(experiment, (Subsampled, GaussianMixture, CutGaussian)):
         return {"add_remove"}
     if isinstance(experiment, Composed):

@@ -293,6 +293,13 @@ class Replaced(Hull):
 
 
 @pytree
+class ZeroedOut(Replaced):
+    """That of a null record in a sample of fixed size: it goes with other null records, which
+    differ by Poisson sampling as one added and one removed do.
+    """
+
+
+@pytree
 class Worst(Replaced):
     """A hull of different mechanisms, any of which each step may be."""
 

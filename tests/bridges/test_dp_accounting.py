@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event, pld, privacy_accountant
 
+import jaxpriv
 from jaxpriv import worst_case
 from jaxpriv.bridges import dp_accounting as bridge
 from jaxpriv.bridges.dp_accounting import Accountant, Unsupported, curve
@@ -105,6 +106,23 @@ def test_every_event_is_known_or_refused():
         for tree in (event, times(dp_event.ComposedDpEvent([gaussian(1.0), event]), 3)):
             with pytest.raises(Unsupported, match=f"{type(event).__name__} .*{why}"):
                 curve(tree)
+
+
+def test_null_records_go_together():
+    """However they are sampled; kept from seed 0 of bench/event_trees.py."""
+    fixed = dp_event.SampledWithoutReplacementDpEvent(1000, 47, gaussian(3.456))
+    cut = dp_event.TruncatedSubsampledGaussianDpEvent(173, 0.1, 26, 1.426)
+    for other in (poisson(0.24, gaussian(1.955)), poisson(0.07, laplace(3.325)), cut):
+        both = curve(dp_event.ComposedDpEvent([fixed, other]), NULL).epsilon_bounds(1e-3)
+        one, two = (curve(event, NULL).epsilon_bounds(1e-3)[0] for event in (fixed, other))
+        assert max(one, two) < both[0] <= both[1] < one + two + 0.1
+    zeroed, replaced = (
+        worst_case.subsampled_gaussian(2.0, 0.1, 3, adjacency=how, sampling="fixed_size")
+        for how in ("zero_out", "replace_one")
+    )
+    assert zeroed.delta_bounds(0.3) == replaced.delta_bounds(0.3)
+    with pytest.raises(ValueError, match="and steps for one replaced"):
+        jaxpriv.compose(zeroed, replaced)
 
 
 def test_closed_forms():
