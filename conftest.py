@@ -1,9 +1,15 @@
-"""Doctests of bridges are collected where the other tool is installed; the site has none.
+"""What is collected: bridges and their tests where the other tool is installed, and nothing of what
+makes the site.
 """
 
 from importlib.util import find_spec
 
 PEERS = {"opacus": "opacus", "flower": "flwr", "jax_privacy": "jax_privacy"}
-collect_ignore = [
-    f"jaxpriv/bridges/{bridge}.py" for bridge, peer in PEERS.items() if find_spec(peer) is None
-] + ["docs/conf.py", "docs/docstrings.py", "docs/pictures"]
+MISSING = [bridge for bridge, peer in PEERS.items() if find_spec(peer) is None]
+collect_ignore = ["docs/conf.py", "docs/docstrings.py", "docs/pictures"]
+for bridge in MISSING:
+    collect_ignore += [f"jaxpriv/bridges/{bridge}.py", f"tests/bridges/test_{bridge}.py"]
+
+
+def pytest_report_header():
+    return [f"not installed, so not tested: jaxpriv[{bridge}]" for bridge in MISSING]

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from timing import median_and_result
+from timing import line, median_and_result
 
 ROOT = Path(__file__).resolve().parents[1]
 RATE, NOISE, STEPS, DELTA = 0.01, 1.0, 1000, 1e-5
@@ -91,10 +91,6 @@ def riskcal_calibration():
     from riskcal.calibration import find_noise_multiplier_for_advantage_dpsgd
 
     return find_noise_multiplier_for_advantage_dpsgd(ADVANTAGE, RATE, STEPS, advantage_tol=1e-5)
-
-
-def line(**values):
-    print(json.dumps(values), flush=True)
 
 
 def main():

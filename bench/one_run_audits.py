@@ -19,6 +19,7 @@ a mechanism of which the curve is all that is known. null: more than the largest
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -105,8 +106,8 @@ def needed(play, noise, claimed, claim, runs):
     left, found = {**methods(claim), "independent": None}, {}
     for canaries in SIZES:
         keys = jax.random.split(jax.random.key(canaries), runs)
-        scores, member = map(np.asarray, jax.jit(jax.vmap(
-            lambda key: play(key, canaries, noise, claimed)))(keys))  # noqa: B023
+        games = partial(play, canaries=canaries, noise=noise, claimed=claimed)
+        scores, member = map(np.asarray, jax.jit(jax.vmap(games))(keys))
         usable = (member.sum(1) > 1) & ((~member).sum(1) > 1)
         for name in refuting(scores[usable], member[usable], claim, left):
             found[name] = canaries

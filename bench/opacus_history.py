@@ -11,11 +11,10 @@ is not counted, but is in the line "cold".
 """
 
 import argparse
-import json
 import statistics
 from importlib import import_module
 
-from timing import median_and_result
+from timing import line, median_and_result
 
 DELTA, ERROR = 1e-5, 0.01
 HISTORIES = {
@@ -45,10 +44,6 @@ def interval(history):
     accountant.history = history
     found = accountant._get_dprv(ERROR, DELTA / 1000).compute_epsilon(DELTA, DELTA / 1000, ERROR)
     return found[0], found[2]
-
-
-def line(**values):
-    print(json.dumps(values), flush=True)
 
 
 def main():

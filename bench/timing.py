@@ -2,6 +2,7 @@
 and where they find what they measure.
 """
 
+import json
 import statistics
 import sys
 import time
@@ -25,3 +26,8 @@ def median_seconds(call, repeats):
     """Median over repeats; a first call, with whatever it compiles, is not counted."""
     call()
     return median_and_result(call, repeats)[0]
+
+
+def line(**values):
+    """One result as JSON."""
+    print(json.dumps(values), flush=True)

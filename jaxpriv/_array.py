@@ -346,6 +346,12 @@ def row(tree, index):
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
+def of_axes(leaf, count):
+    """An array with at least so many axes, further ones in front."""
+    leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+    return leaf.reshape((1,) * (count - leaf.ndim) + leaf.shape)
+
+
 def stacked(trees):
     """Equal pytrees as one, along a new first axis."""
     return jax.tree.map(lambda *leaves: _stack(leaves), *trees)

@@ -92,10 +92,8 @@ def as_weights(weights):
 def _kind(experiment):
     """What experiments share that can stand along one axis."""
     leaves, structure = jax.tree.flatten(experiment)
-    own = tuple(
-        (1,) * (axes - np.ndim(leaf)) + np.shape(leaf)[np.ndim(leaf) - axes :] if axes else ()
-        for leaf, axes in zip(leaves, jax.tree.leaves(experiment.own_axes()))
-    )
+    wide = map(xp.of_axes, leaves, axes := jax.tree.leaves(experiment.own_axes()))
+    own = tuple(leaf.shape[leaf.ndim - count :] for leaf, count in zip(wide, axes))
     # NumPy's numbers keep digits that JAX would round
     return structure, own, tuple(isinstance(leaf, jax.Array) for leaf in leaves)
 
@@ -109,7 +107,6 @@ def _stacked(experiments):
         else:
             kind = bool if xp.is_bool(leaves[0]) else np.float64
             parts = [np.asarray(leaf, kind) for leaf in leaves]
-        parts = [part.reshape((1,) * (axes - part.ndim) + part.shape) for part in parts]
-        return xp.stack(xp.broadcast_arrays(*parts), -1 - axes)
+        return xp.stack(xp.broadcast_arrays(*(xp.of_axes(p, axes) for p in parts)), -1 - axes)
 
     return jax.tree.map(stack, experiments[0].own_axes(), *experiments)

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxpriv._checks import check_key
+from jaxpriv._checks import check_key, is_traced
 
 BEYOND = 2.0**-80  # probability that a pair is from where the grid of u is felt
 EDGE = math.sqrt(160 * math.log(2.0))  # its radius is then above this
@@ -46,17 +46,26 @@ def secret_key():
 
     `jax.random.key(seed)` keeps no more than 32 bits of a seed in JAX's default mode, of which all
     can be tried. Whoever knows the key takes the noise off: it is as secret as the data, and a run
-    with it cannot be repeated. Drawn on the host, not inside `jit`, where it would be a constant.
+    with it cannot be repeated.
 
     Returns: a scalar `Key[Array, ""]` (Threefry), for `jax.random.split` and `fold_in`.
+    Raises: ValueError inside `jit` and the like: there it would be drawn once, and be the same at
+    each call of the program.
 
         >>> import jax, jaxpriv
         >>> key = jaxpriv.random.secret_key()
         >>> jaxpriv.random.normal(jax.random.fold_in(key, 0), (3,)).shape
         (3,)
     """
-    words = np.frombuffer(os.urandom(8), np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+    key = key_of(np.frombuffer(os.urandom(8), np.uint32))
+    if is_traced(key):
+        raise ValueError("secret_key() inside a program is a constant of it: hand the key over")
+    return key
+
+
+def key_of(words):
+    """A JAX key from its two numbers of 32 bits."""
+    return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="threefry2x32")
 
 
 def normal(key, shape=(), dtype=None):

@@ -10,11 +10,13 @@ the release. A number from here is no differential privacy guarantee: quote it b
 from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv._derived import combined_signal, derived, number, reciprocal, square
-from jaxpriv.catalogue.local import k_ary_other_value as k_ary_randomized_response  # noqa: F401
-from jaxpriv.catalogue.local import unary_other_value as unary_encoding  # noqa: F401
+from jaxpriv.catalogue import local
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
 from jaxpriv.tradeoff.laplace_pairs import FoldedLaplaceShift
+
+k_ary_randomized_response = local.k_ary_other_value
+unary_encoding = local.unary_other_value
 
 ASSUMPTION = (
     "The adversary knows the query, the noise and all other records but not the "

@@ -149,6 +149,16 @@ def test_secret_keys_differ_in_both_words():
     assert random.normal(random.secret_key()).shape == ()
 
 
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.checkpoint])
+def test_no_secret_is_a_constant_of_a_program(transform):
+    program = transform(lambda x: x + random.normal(random.secret_key()))
+    if transform is jax.vmap:  # runs each time, and draws anew
+        assert program(jnp.zeros(2))[0] != program(jnp.zeros(2))[0]
+    else:
+        with pytest.raises(ValueError, match="constant"):
+            program(jnp.zeros(2))
+
+
 def test_tails():
     check_tails(histogram(random.normal, 2)[0])
 

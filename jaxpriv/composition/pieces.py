@@ -115,7 +115,7 @@ def joined(piece, axis, batch):
     own = jax.tree.map(lambda _: 0, piece)
     if isinstance(piece, Step):
         own = replace(own, experiment=piece.experiment.own_axes())
-    wide = jax.tree.map(lambda leaf, axes: _of_axes(leaf, axes + 2), piece, own)
+    wide = jax.tree.map(lambda leaf, axes: xp.of_axes(leaf, axes + 2), piece, own)
     members = max(jax.tree.leaves(jax.tree.map(lambda leaf, n: leaf.shape[-1 - n], wide, own)))
 
     def merged(leaf, axes):
@@ -124,11 +124,6 @@ def joined(piece, axis, batch):
         return full.reshape(*ahead, batch[-1] * members, *behind)
 
     return jax.tree.map(merged, wide, own)
-
-
-def _of_axes(leaf, count):
-    leaf = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
-    return leaf.reshape((1,) * (count - leaf.ndim) + leaf.shape)
 
 
 def once(shape, parameters):

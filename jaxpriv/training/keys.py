@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv.random import key_of
+
 _NAMES = ("noise", "sampling", "model")
 
 
@@ -64,11 +66,6 @@ def fresh_keys(seed=None):
 def _keys(parts, secret, private):
     noise, sampling, model = (key_of(np.frombuffer(part, "<u4")) for part in parts)
     return Keys(noise, sampling, model, secret, private)
-
-
-def key_of(data):
-    """A JAX key from its two numbers of 32 bits."""
-    return jax.random.wrap_key_data(jnp.asarray(data, jnp.uint32), impl="threefry2x32")
 
 
 def write_keys(path, keys):

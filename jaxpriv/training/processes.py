@@ -5,7 +5,8 @@ with one process there is nothing to do.
 import jax
 import numpy as np
 
-from jaxpriv.training.keys import Keys, key_of
+from jaxpriv.random import key_of
+from jaxpriv.training.keys import Keys
 
 
 def same_everywhere(keys):

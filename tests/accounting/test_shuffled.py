@@ -520,9 +520,14 @@ def test_slips_turn_red(monkeypatch):
         check_epochs(0.7, 20, 3, 2.0, False)
 
     law = largest_sum.Largest
-    n_fewer = lambda self, t, true=law._below: true(law(self.s, self.n - 1), t)  # noqa: E731
-    gap = LargestSum.log_gap
-    off = lambda self, eps, *rest: gap(self, eps - 1e-3, *rest)  # noqa: E731
+    below, gap = law._below, LargestSum.log_gap
+
+    def n_fewer(self, t):
+        return below(law(self.s, self.n - 1), t)
+
+    def off(self, eps, *rest):
+        return gap(self, eps - 1e-3, *rest)
+
     true_bins, true_seen = largest_sum._bins, attacked.seen_below
     for where, name, wrong, check in (
         (law, "_below", n_fewer, check_one),

@@ -7,31 +7,28 @@ import math
 
 import numpy as np
 import pytest
-
-flwr = pytest.importorskip("flwr.serverapp", reason="needs flwr >= 1.35")
-if not hasattr(flwr, "PrivacyAccountant"):
-    pytest.skip("needs flwr >= 1.35", allow_module_level=True)
-from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict  # noqa: E402
-from flwr.serverapp import (  # noqa: E402
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import (
     GaussianPrivacyEvent,
     NeighboringRelation,
     PrivacyAccountant,
     PrivacyConfig,
+    PrivacySpent,
     RdpAccountant,
     SamplingMethod,
 )
-from flwr.serverapp.exception import PrivacyBudgetExhausted  # noqa: E402
-from flwr.serverapp.strategy import (  # noqa: E402
+from flwr.serverapp.exception import PrivacyBudgetExhausted
+from flwr.serverapp.strategy import (
     DifferentialPrivacyServerSideFixedClipping,
     FedAvg,
 )
 
-import jaxpriv  # noqa: E402
-from jaxpriv import worst_case  # noqa: E402
-from jaxpriv.bridges import flower  # noqa: E402
-from jaxpriv.bridges.flower import Accountant  # noqa: E402
-from tests.bridges.readme import block_of_readme  # noqa: E402
-from tests.slips import check_is_red  # noqa: E402
+import jaxpriv
+from jaxpriv import worst_case
+from jaxpriv.bridges import flower
+from jaxpriv.bridges.flower import Accountant
+from tests.bridges.readme import block_of_readme
+from tests.slips import check_is_red
 
 DELTA = 1e-5
 MODELS = {
@@ -154,7 +151,7 @@ def check_refusals():
             assert why in str(error)  # noqa: PT017  a slip must raise AssertionError
         else:
             raise AssertionError(why)
-    assert accountant.get_privacy_spent() == flwr.PrivacySpent(0.0, DELTA, 0, "jaxpriv")
+    assert accountant.get_privacy_spent() == PrivacySpent(0.0, DELTA, 0, "jaxpriv")
 
 
 def test_refusals():

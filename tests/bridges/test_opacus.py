@@ -6,18 +6,17 @@ import io
 import math
 
 import numpy as np
+import opacus
 import pytest
+import torch
+from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant
+from opacus.accountants.utils import get_noise_multiplier
 
-opacus = pytest.importorskip("opacus")
-import torch  # noqa: E402
-from opacus.accountants import PRVAccountant, RDPAccountant, create_accountant  # noqa: E402
-from opacus.accountants.utils import get_noise_multiplier  # noqa: E402
-
-import jaxpriv  # noqa: E402
-from jaxpriv import worst_case  # noqa: E402
-from jaxpriv.bridges import opacus as bridge  # noqa: E402
-from tests.bridges.readme import block_of_readme  # noqa: E402
-from tests.slips import check_is_red  # noqa: E402
+import jaxpriv
+from jaxpriv import worst_case
+from jaxpriv.bridges import opacus as bridge
+from tests.bridges.readme import block_of_readme
+from tests.slips import check_is_red
 
 pytestmark = [
     pytest.mark.slow,
