@@ -9,7 +9,7 @@ import pytest
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv.report import DpSgd, certify
-from jaxpriv.training.plan import steps_of
+from jaxpriv.training.planning import steps_of
 
 MECHANISM = DpSgd(dataset_size=10_000, batch_size=100, epochs=5, noise_multiplier=1.0, dim=3)
 

@@ -11,7 +11,8 @@ from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import POSITIVE, SCALE, check_number
 from jaxpriv._rounding import rounded_up
 from jaxpriv.report.shuffled import if_shuffled
-from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy, make_plan, steps_of
+from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy
+from jaxpriv.training.planning import make_plan, steps_of
 
 _STAGES = 8
 

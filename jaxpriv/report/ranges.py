@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from jaxpriv.training.plan import steps_of
+from jaxpriv.training.planning import steps_of
 
 _DIRECT, _BY_EPOCHS = ("sampling_rate", "steps"), ("dataset_size", "batch_size", "epochs")
 

@@ -26,7 +26,7 @@ from jaxpriv.report.training_wording import (
     audit_sentence,
     held_out_sentence,
 )
-from jaxpriv.training.plan import holds
+from jaxpriv.training.planning import holds
 
 
 def certify_training(

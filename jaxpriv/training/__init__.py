@@ -5,7 +5,8 @@ and whole (`DPTrainer`).
 from jaxpriv.training.clipping import ClippedSum, clipped_sum
 from jaxpriv.training.ledger import Ledger, spent
 from jaxpriv.training.noise import NoiseState, add_noise, private_mean
-from jaxpriv.training.plan import Plan, Privacy, make_plan
+from jaxpriv.training.plan import Plan, Privacy
+from jaxpriv.training.planning import make_plan
 from jaxpriv.training.sampling import Batch, capacity, poisson_sample
 from jaxpriv.training.trainer import DPTrainer, Trained
 

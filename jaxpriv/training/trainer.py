@@ -14,7 +14,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
 from jaxpriv.attacks.gradients import taken_apart
-from jaxpriv.training.plan import Plan, Privacy, make_plan, steps_of
+from jaxpriv.training.plan import Plan, Privacy
+from jaxpriv.training.planning import make_plan, steps_of
 from jaxpriv.training.processes import placed
 from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxpriv.attacks import reference
+from jaxpriv.attacks import normal_laws, reference
 from jaxpriv.attacks.reference import Full, LowRank
 
 sklearn = pytest.importorskip("sklearn.covariance")
@@ -56,7 +56,7 @@ def test_blocks_of_columns(monkeypatch, d):
     """Products of long vectors, block by block, with and without a rest, are the products;
     a vector stands for equal rows.
     """
-    monkeypatch.setattr(reference, "_BLOCK", 5)
+    monkeypatch.setattr(normal_laws, "_BLOCK", 5)
     data = gradients(12, d)
     law = reference.estimate(data, "low_rank", 0.1)
     check_products(law, dense(data, 0.1))

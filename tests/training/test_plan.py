@@ -12,7 +12,7 @@ import pytest
 import jaxpriv
 from jaxpriv import training, worst_case
 from jaxpriv.training import Plan, Privacy, make_plan
-from jaxpriv.training.plan import holds, steps_of
+from jaxpriv.training.planning import holds, steps_of
 
 MU = Privacy(mu=0.5, threat_model="membership")
 SETTINGS = {"batch_size": 100, "steps": 100, "noise_multiplier": 5.0}
