@@ -23,6 +23,11 @@ class Envelope(Experiment):
     def find_slope(self, alpha, reverse):
         """The value of `slope`; its derivative is known without it."""
 
+    def supported(self, alpha, reverse):
+        """(slope at alpha, contact there), not differentiable."""
+        eps = self.find_slope(alpha, reverse)
+        return eps, self.contact(eps, reverse)
+
     def errors(self, alpha, reverse):
         inside = (alpha > 0) & (alpha < 1)
         log_beta, log_power = _errors(self, xp.where(inside, alpha, 0.5), reverse)
@@ -39,8 +44,7 @@ class Envelope(Experiment):
         """From one search; not differentiable."""
         inside = (alpha > 0) & (alpha < 1)
         level = xp.where(inside, alpha, 0.5)
-        eps = _slope(self, level, reverse)
-        log_delta, point = self.contact(eps, reverse)
+        eps, (log_delta, point) = self.supported(level, reverse)
         log_beta, log_power = _on_line(level, eps, log_delta, point, self.loss_bound(reverse))
         sure, none = xp.where(alpha < 1, 0.0, -xp.inf), xp.where(alpha > 0, 0.0, -xp.inf)
         return (xp.where(inside, log_beta, sure), xp.where(inside, log_power, none)), eps
@@ -53,8 +57,7 @@ class Envelope(Experiment):
 @partial(xp.custom_jvp, nondiff_argnums=(2,))
 def _errors(envelope, alpha, reverse):
     """(log beta, log power) at 0 < alpha < 1."""
-    eps = envelope.slope(alpha, reverse)
-    log_delta, point = envelope.contact(eps, reverse)
+    eps, (log_delta, point) = envelope.supported(alpha, reverse)
     return _on_line(alpha, eps, log_delta, point, envelope.loss_bound(reverse))
 
 

@@ -1,6 +1,7 @@
 """The worst of several experiments: the lower convex envelope of their trade-off functions."""
 
 import operator
+from typing import Any, NamedTuple
 
 import jax
 
@@ -8,6 +9,7 @@ from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.envelope import Envelope, finite_slope
+from jaxpriv.tradeoff.experiment import Point
 
 
 @pytree
@@ -60,88 +62,95 @@ class Hull(Envelope):
         return _first_support(*self._contacts(eps))
 
     def find_slope(self, alpha, reverse):
-        """0 on the middle piece, else the slope of a direction that supports the envelope at alpha,
-        else by bisection.
+        del reverse
+        return self._searched(alpha)[0]
+
+    def supported(self, alpha, reverse):
+        """A program has the contact from its search."""
+        if xp.any_jax(alpha, self):
+            return self._searched(alpha)
+        return super().supported(alpha, reverse)
+
+    def _searched(self, alpha):
+        """(slope, contact there or, by NumPy, None): 0 on the middle piece, else the slope of a
+        direction that supports the envelope at alpha, else by bisection.
 
         The loop's first round looks at the candidates; it goes on only if some alpha lies on
         another straight piece.
         """
-        del reverse
-        first, look, unfinished = self._search(alpha)
-        if xp.any_jax(first):
-            return xp.while_loop(unfinished, look, first)[4]
-        *_, low, high, result, found = look(first)
-        if found.all():
-            return result
-        # NumPy goes on with those that are left, and without the candidates
-        rest = ~found
-        own = jax.tree.map(lambda leaf: leaf[rest], self)
-        _, look, unfinished = own._search(alpha[rest])
-        middle = 0.5 * (low[rest] + high[rest])
-        state = 1, middle[None], low[rest], high[rest], middle, found[rest]
-        result[rest] = xp.while_loop(unfinished, look, state)[4]
-        return result
+        own = [finite_slope(slope) for member in self.members for slope in member.slopes(alpha)]
+        candidates = xp.stack([xp.zeros_like(alpha), *own])
+        first, look, unfinished = self._search(alpha, candidates)
+        if xp.any_jax(candidates):
+            return xp.while_loop(unfinished, look, first).best
+        state = look(first)
+        result, found = state.best[0], state.found
+        if not found.all():
+            # NumPy goes on with those that are left, and without the candidates
+            rest = ~found
+            own = jax.tree.map(lambda leaf: leaf[rest], self)
+            _, look, unfinished = own._search(alpha[rest], candidates[:, rest])
+            state = jax.tree.map(lambda leaf: leaf[..., rest], state._replace(step=()))
+            state = state._replace(step=1, tried=state.tried[:1])
+            result[rest] = xp.while_loop(unfinished, look, state).best[0]
+        return result, None
 
     def _tried(self, eps):
-        """log deltas (directions, slopes, ...) of all slopes (slopes, ...), and log alpha
-        (directions, ...) at the first.
+        """Of all slopes (slopes, ...) log deltas (directions, slopes, ...), of the first one log
+        alpha (directions, ...), and the contacts.
 
-        One program evaluates all alike; NumPy only what is asked for.
+        One program evaluates all alike; NumPy only what is asked for, without contacts.
         """
         if xp.any_jax(eps, self):
             log_deltas, points = self.aligned(eps.shape, eps.dtype)._contacts(eps)
-            return log_deltas, points.log_alpha[:, 0]
+            contact = xp.max(log_deltas, 0), _first_support(log_deltas, points)
+            return log_deltas, points.log_alpha[:, 0], contact
         at_first, points = self._contacts(eps[0])
         if len(eps) == 1:
-            return at_first[:, None], points.log_alpha
+            return at_first[:, None], points.log_alpha, None
         wide = self.aligned(eps[1:].shape, eps.dtype)
         others = xp.stack(
             [value for member in wide.members for value in member.log_deltas(eps[1:])]
         )
-        return xp.concatenate([at_first[:, None], others], 1), points.log_alpha
+        return xp.concatenate([at_first[:, None], others], 1), points.log_alpha, None
 
-    def _search(self, alpha):
-        """The loop: its start (step, slopes to try, ends of the bracket, result, is it found?),
-        its step, does it go on?
-        """
-        own = [finite_slope(slope) for member in self.members for slope in member.slopes(alpha)]
-        candidates = xp.stack([xp.zeros_like(alpha), *own])
-        low, high = xp.min(candidates[1:], 0), xp.max(candidates[1:], 0)
+    def _search(self, alpha, candidates):
+        """The loop: its start, its step, does it go on?"""
 
-        def choose(log_deltas, log_alpha):
+        def choose(log_deltas, log_alpha, tried):
+            """(what of the candidates supports the envelope at alpha, is there any?)"""
             supports = _support(log_deltas)
             start, stop = _span(log_alpha, supports[:, 0])
             found = (alpha >= start) & (alpha <= stop)
-            result = xp.zeros_like(alpha)
-            for index, eps in enumerate(own):
-                take = supports[index, index + 1] & ~found
-                result, found = xp.where(take, eps, result), found | take
-            return result, found | xp.isnan(alpha)
+            best = _row(tried, 0)
+            for index in range(1, len(candidates)):
+                take = supports[index - 1, index] & ~found
+                best, found = _where(take, _row(tried, index), best), found | take
+            return best, found | xp.isnan(alpha)
 
         def look(state):
-            step, eps, low, high, result, found = state
-            log_deltas, log_alpha = self._tried(eps)
-            first = xp.asarray(step == 0)
-            chosen, settled = (
-                choose(log_deltas, log_alpha) if eps.shape == candidates.shape else (result, found)
+            step, eps, low, high, best, found = state
+            log_deltas, log_alpha, contact = self._tried(eps)
+            tried, first = (eps, contact), xp.asarray(step == 0)
+            of_candidates, settled = (
+                choose(log_deltas, log_alpha, tried) if len(eps) > 1 else (best, found)
             )
+            best = _where(first, of_candidates, _where(found, best, _row(tried, 0)))
+            found = xp.where(first, settled, found)
             beyond = _span(log_alpha, _support(log_deltas)[:, 0])[0] > alpha
             low = xp.where(~first & beyond, eps[0], low)
             high = xp.where(~first & ~beyond, eps[0], high)
-            found = xp.where(first, settled, found)
-            middle = 0.5 * (low + high)
-            result = xp.where(first, chosen, xp.where(found, result, middle))
-            return step + 1, xp.broadcast_to(middle, eps.shape), low, high, result, found
+            middle = xp.broadcast_to(0.5 * (low + high), eps.shape)
+            return _Search(step + 1, middle, low, high, best, found)
 
         def unfinished(state):
-            step, *_, found = state
-            return (step == 0) | ((step < 50) & ~xp.all(found))
+            return (state.step == 0) | ((state.step < 51) & ~xp.all(state.found))
 
-        return (
-            (0, candidates, low, high, xp.zeros_like(alpha), xp.zeros(alpha.shape, bool)),
-            look,
-            unfinished,
-        )
+        zero = xp.zeros_like(alpha)
+        contact = (zero, Point(zero, zero, zero, zero)) if xp.any_jax(candidates) else None
+        low, high = xp.min(candidates[1:], 0), xp.max(candidates[1:], 0)
+        nothing = xp.zeros(alpha.shape, bool)
+        return _Search(0, candidates, low, high, (zero, contact), nothing), look, unfinished
 
     def kinks(self, reverse):
         del reverse
@@ -255,6 +264,19 @@ class Hull(Envelope):
         return self
 
 
+class _Search(NamedTuple):
+    """For a slope at alpha: those tried next (slopes, ...), the bracket's ends, the best (slope,
+    contact) until now, and whether that is the one.
+    """
+
+    step: Any
+    tried: jax.Array
+    low: jax.Array
+    high: jax.Array
+    best: tuple
+    found: jax.Array
+
+
 @pytree
 class Symmetric(Hull):
     """A hull of which one direction of one member is what happens in every step,
@@ -309,6 +331,14 @@ class Worst(Replaced):
         )
 
 
+def _row(tree, index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _where(condition, tree, other):
+    return jax.tree.map(lambda *pair: xp.where(condition, *pair), tree, other)
+
+
 def _largest_bracket(found):
     lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
     return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)
@@ -349,13 +379,11 @@ def _at_least(keys, tree):
     """The rows of a pytree at the first smallest of a few keys.
     (argmin does not compile in float64 inside float32.)
     """
-    least, chosen = keys[0], jax.tree.map(lambda leaf: leaf[0], tree)
+    least, chosen = keys[0], _row(tree, 0)
     for row in range(1, keys.shape[0]):
         less = keys[row] < least
         least = xp.where(less, keys[row], least)
-        chosen = jax.tree.map(
-            lambda leaf, old, row=row, less=less: xp.where(less, leaf[row], old), tree, chosen
-        )
+        chosen = _where(less, _row(tree, row), chosen)
     return chosen
 
 
