@@ -18,7 +18,7 @@ hypothesis.settings.register_profile("jaxpriv", derandomize=True, deadline=None,
 hypothesis.settings.load_profile("jaxpriv")
 
 
-# drawn before other test processes start, which inherit it
+# drawn before other test processes start, which inherit it; .ci/run names the commit's own
 os.environ.setdefault("ADVERSARY_SEED", str(secrets.randbelow(10**9)))
 
 

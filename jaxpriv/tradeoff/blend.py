@@ -19,10 +19,14 @@ class Blend(Law):
     rate: jax.Array
 
     def mix(self, absent, present):
-        """log((1-rate) e^absent + rate e^present), with a finite gradient at rate = 1."""
-        top = xp.maximum(absent, present)
+        """log((1-rate) e^absent + rate e^present), with a finite gradient at rate = 1, where what
+        is present counts alone, however little.
+        """
+        top = xp.where(self.rate < 1, xp.maximum(absent, present), present)
         top = xp.stop_gradient(xp.where(xp.isfinite(top), top, 0.0))
-        total = (1 - self.rate) * xp.exp(absent - top) + self.rate * xp.exp(present - top)
+        large = 700.0 if top.dtype == xp.float64 else 80.0
+        total = (1 - self.rate) * xp.exp(xp.minimum(absent - top, large))
+        total = total + self.rate * xp.exp(present - top)
         positive = total > 0
         return xp.where(positive, top + xp.log(xp.where(positive, total, 1.0)),
                         xp.where(xp.isnan(total), xp.nan, -xp.inf))

@@ -138,7 +138,10 @@ def sampled_loss(loss, rate):
     small = xp.log1p(xp.where(low, 0.0, share))
     least = xp.where(loss == 0, 0.0, xp.copysign(xp.finfo(loss.dtype).tiny, loss))
     small = xp.where(xp.abs(small) < xp.abs(least), least, small)
-    return xp.where(large, beyond, xp.where(low, xp.log(left), small))
+    # at rate 1 alone e^loss may be too small a number
+    some = left > xp.finfo(loss.dtype).tiny
+    left = xp.where(some, xp.log(xp.where(some, left, 1.0)), loss)
+    return xp.where(large, beyond, xp.where(low, left, small))
 
 
 @pytree

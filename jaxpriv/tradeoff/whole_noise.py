@@ -243,8 +243,8 @@ def shared_out(alpha, tests, others, log_p, log_q):
     )
     mass = xp.exp(log_p)
     share = xp.clip(gap / xp.where(mass > 0, mass, 1.0), 0.0, 1.0)
-    log_power = safe_log(xp.exp(tests.log_power) + share * xp.exp(log_q))
-    log_beta = safe_log(xp.exp(others.log_beta) + (1 - share) * xp.exp(log_q))
+    log_power = xp.logaddexp(tests.log_power, safe_log(share) + log_q)
+    log_beta = xp.logaddexp(others.log_beta, safe_log(1 - share) + log_q)
     return xp.minimum(log_beta, 0.0), xp.minimum(log_power, 0.0)
 
 

@@ -47,6 +47,8 @@ KEPT = [
         1.4356688693382948e-08,
     ),  # about 1e5, was inf
     ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
+    # 12.68: rounding just before a steep vertex
+    ("jit64", ("subsample", 1.0, ("discrete_laplace", "1", 0.043710158741298466)), F, "mu", 0.0),
     # mixed compositions were composed; in programs their directions became numbers, seed 876040778
     (
         "jit32",

@@ -1,6 +1,8 @@
 """The smallest mu of polygons with losses far beyond what a type I error can be as a number."""
 
+import jax
 import mpmath
+import numpy as np
 import pytest
 
 import jaxpriv
@@ -49,6 +51,21 @@ def test_what_tells_everything_has_no_mu():
     curve = jaxpriv.mixture([jaxpriv.worst_case.approximate_dp(1.0, 0.1), RESPONSE(0.1)],
                             [0.5, 0.5])  # fmt: skip
     assert curve.gdp_mu_bounds()[1] == float("inf")
+
+
+@pytest.mark.parametrize("scale", [10.0, 1.0, 0.0437, 0.01, 0.002, 0.001])
+def test_search_reaches_the_closed_form(scale):
+    """Sampled at rate 1 the curve is the same, and what is searched for is known: at losses of 500
+    and 1000 beyond the type I errors that are numbers.
+    """
+    curve = jaxpriv.worst_case.discrete_laplace(scale)
+    low, high = map(float, curve.gdp_mu_bounds())
+    for searched in (curve.subsample(1.0), curve.subsample(np.asarray(1.0))):
+        assert low <= searched.gdp_mu() <= high * (1 + 1e-8)
+    with jax.enable_x64(True):
+        found = float(jax.jit(lambda s: jaxpriv.worst_case.discrete_laplace(s).subsample(1.0)
+                              .gdp_mu())(scale))  # fmt: skip
+    assert low <= found <= high * (1 + 1e-8)
 
 
 def test_slip_is_seen(monkeypatch):
