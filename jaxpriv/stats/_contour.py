@@ -196,6 +196,9 @@ def _node_sum(weights, geometry, df, displacement):
             first, second = first + a, second + c
         return total + xp.make_complex(first, second)
 
+    if not xp.any_jax(z0):
+        first, second = xp.sums_over(lambda i: node_term(level + i * LEVELS), rule.nodes, z0)
+        return first * xp.sqrt(squeeze), second * xp.sqrt(squeeze)
     start = xp.zeros_like(z0)
     total = xp.fori_loop(0, rule.nodes // _UNROLL, step, xp.make_complex(start, start))
     total = total * xp.sqrt(squeeze)

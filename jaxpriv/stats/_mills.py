@@ -15,8 +15,7 @@ from jaxpriv.stats._logspace import exprel
 
 _H = 0.5
 _SQUARES = ((np.arange(13) + 0.5) * _H) ** 2
-_WEIGHTS = (2 * _H / math.pi * np.exp(-_SQUARES)).tolist()
-_V2 = _SQUARES.tolist()
+_NODES = _SQUARES, 2 * _H / math.pi * np.exp(-_SQUARES)  # v^2, weight
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -31,14 +30,15 @@ def _erfcx(y):
     # y/(y^2+v^2) as 1/(y + v^2/y) for large y, where y^2 may overflow.
     y_far = xp.where(far, y, 1.0)
     y_near = xp.where(far, 0.0, y)
-    total = xp.zeros_like(y)
-    for v2, weight in zip(_V2, _WEIGHTS):
-        total = total + xp.where(
+
+    def term(v2, weight):
+        return xp.where(
             far, weight / (y_far + v2 / y_far), weight * y_near / (y_near * y_near + v2)
         )
+
     pole_seen = y < math.pi / _H
     growth = xp.where(pole_seen, square - 2 * math.pi / _H * y, -xp.inf)
-    return total + 2 * xp.exp(growth) / (1 + xp.exp(-2 * math.pi / _H * y))
+    return xp.summed(term, _NODES, y) + 2 * xp.exp(growth) / (1 + xp.exp(-2 * math.pi / _H * y))
 
 
 @xp.custom_jvp
@@ -80,11 +80,13 @@ def _mills_drop(low, high, width):
     bound = 1e100 if low.dtype == xp.float64 else 1e15
     y, x = (xp.minimum(v, bound) * math.sqrt(0.5) for v in (low, high))
     width = xp.minimum(width, bound) * math.sqrt(0.5)
-    total = xp.zeros_like(y)
-    for v2, weight in zip(_V2, _WEIGHTS):
+
+    def term(v2, weight):
         # y/(y^2+v^2) - x/(x^2+v^2), each factor divided by x + 1 so that nothing overflows
         top = y * (x / (x + 1)) - v2 / (x + 1)
-        total = total + weight * top / ((y * y + v2) * ((x * x + v2) / (x + 1)))
+        return weight * top / ((y * y + v2) * ((x * x + v2) / (x + 1)))
+
+    total = xp.summed(term, _NODES, y)
     # pole term 2/D(y), D(y) = exp(-y^2) + exp(cy - y^2), c = 2 pi/h;
     # it is below rounding for y > c/2
     c = 2 * math.pi / _H
