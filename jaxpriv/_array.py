@@ -27,7 +27,7 @@ _KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
 _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
-_FEW = 1 << 12  # numbers
+_FEW, _SHORT = 1 << 12, 1 << 10  # numbers
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
 
@@ -152,14 +152,83 @@ def bits_of(value, integer):
 
 
 def logsumexp(values, axis=None, keepdims=False):
-    """log sum exp, -inf where all are."""
+    """log sum exp, -inf where all are; short ones in one pass of a program."""
     if any_jax(values):
-        return jax.nn.logsumexp(values, axis=axis, keepdims=keepdims)
+        if axis is None or keepdims or values.shape[axis] > _SHORT:
+            return jax.nn.logsumexp(values, axis=axis, keepdims=keepdims)
+        return _log_sum(values, axis % values.ndim)
     top = np.max(values, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     total = np.sum(np.exp(values - top), axis=axis, keepdims=True)
     found = np.log(total) + top
     return found if keepdims else np.squeeze(found, axis)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_sum(values, axis):
+    """Of parts (largest exponent, sum over e^it)."""
+
+    def pooled(one, other):
+        (top, total), (top_2, total_2) = one, other
+        less = jnp.where(top == top_2, 1.0, jnp.exp(-jnp.abs(top - top_2)))
+        down, down_2 = jnp.where(top < top_2, less, 1.0), jnp.where(top > top_2, less, 1.0)
+        return jnp.maximum(top, top_2), total * down + total_2 * down_2
+
+    start = tuple(jnp.asarray(number, values.dtype) for number in (-jnp.inf, 0.0))
+    top, total = jax.lax.reduce((values, jnp.ones_like(values)), start, pooled, (axis,))
+    return top + jnp.log(total)
+
+
+@_log_sum.defjvp
+def _log_sum_jvp(axis, primals, tangents):
+    (values,), (moved,) = primals, tangents
+    found = _log_sum(values, axis)
+    some = jnp.expand_dims(jnp.where(jnp.isfinite(found), found, 0.0), axis)
+    return found, jnp.sum(jnp.exp(values - some) * moved, axis)
+
+
+def log_mean_variance(exponents, values):
+    """log sum_k e^exponent_k along the first axis, and mean and variance of values_k with these
+    weights. A program goes through them once, for every pass is another loop to compile.
+    """
+    if any_jax(exponents, values):
+        return _in_one_pass(*jnp.broadcast_arrays(exponents, values))
+    top = np.max(exponents, 0)
+    weight = np.exp(exponents - top)
+    total = np.sum(weight, 0)
+    mean = np.sum(weight * values, 0) / total
+    return top + np.log(total), mean, np.sum(weight * (values - mean) ** 2, 0) / total
+
+
+@jax.custom_jvp
+def _in_one_pass(exponents, values):
+    zeros, dtype = jnp.zeros_like(values), values.dtype
+    start = tuple(jnp.asarray(number, dtype) for number in (-jnp.inf, 0.0, 0.0, 0.0))
+    each = exponents, zeros + 1, values, zeros
+    top, total, mean, variance = jax.lax.reduce(each, start, _pooled, (0,))
+    return top + jnp.log(total), mean, variance
+
+
+@_in_one_pass.defjvp
+def _in_one_pass_jvp(primals, tangents):
+    """The weights move by themselves times what their exponents move by, less its mean."""
+    (exponents, values), (rise, moved) = primals, tangents
+    found = log_total, mean, variance = _in_one_pass(exponents, values)
+    weight, away = jnp.exp(exponents - log_total), values - mean
+    changes = rise, moved + away * rise, 2 * away * moved + (away**2 - variance) * rise
+    return found, tuple(jnp.sum(weight * change, 0) for change in changes)
+
+
+def _pooled(one, other):
+    """Two parts of such a sum as one: (largest exponent, sum over e^it, mean, variance)."""
+    (top, total, mean, variance), (top_2, total_2, mean_2, variance_2) = one, other
+    less = jnp.where(top == top_2, 1.0, jnp.exp(-jnp.abs(top - top_2)))
+    total = jnp.where(top < top_2, less, 1.0) * total
+    total_2 = jnp.where(top > top_2, less, 1.0) * total_2
+    both, gap = total + total_2, mean_2 - mean
+    share = total_2 / jnp.where(both > 0, both, 1.0)
+    spread = (variance_2 - variance) * share + gap * gap * share * (1 - share)
+    return jnp.maximum(top, top_2), both, mean + gap * share, variance + spread
 
 
 def sigmoid(x):

@@ -15,7 +15,7 @@ from jaxpriv.composition.chain import MOST, RARE
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.composition.gridded import Gridded
-from jaxpriv.composition.inversion import invert, log_result
+from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
 from jaxpriv.composition.kept import Target, root
 from jaxpriv.composition.line import (
     ALPHA,
@@ -155,6 +155,8 @@ class Composed(Directed):
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
+        if self.directed(reverse)._rarely_heavy():  # no search is worth while: laws are asked next
+            found = [np.where(np.isnan(end), worst, end) for end, worst in zip(found, (0, np.inf))]
         found = [np.where(nothing, 0.0, end) for end in found]
 
         def search(own, lowest, log_delta):
@@ -229,12 +231,18 @@ class Composed(Directed):
             found[lost] = _slope_by_steps(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
         return found
 
+    def epsilon(self, log_delta, reverse):
+        """A program has the derivatives from its search."""
+        if not xp.any_jax(self, log_delta):
+            return super().epsilon(log_delta, reverse)
+        return xp.maximum(self.solve_epsilon(log_delta, reverse), 0.0)
+
     def solve_epsilon(self, log_delta, reverse):
         """From where the saddle-point approximation meets the target, by Newton on log delta."""
         terms = self._directed(xp.full(log_delta.shape, reverse))
         reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
         target = xp.where(reachable, log_delta, -1.0)
-        start, _ = saddle_epsilon(terms, target)
+        start, _ = saddle_epsilon(*xp.stop_gradient((terms, target)))
         if xp.any_jax(start):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
@@ -249,20 +257,19 @@ class Composed(Directed):
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
     def means(self):
-        """Few rarely heavy steps have transforms that decay slowly: their laws first, but for
-        the bounded losses of the other direction.
-        """
-        forward = all(isinstance(term.transform, Stepped) and not np.any(term.transform.reverse)
-                      for term in self.terms)
-        lattice = self.on_lattice() if forward and self._rarely_heavy() else None
-        if lattice is not None:
-            yield lattice
+        """By transforms, then by laws."""
         yield self
-        lattice = self.on_lattice() if lattice is None else None
+        lattice = self.on_lattice()
         if lattice is not None:
             yield lattice
 
     def _rarely_heavy(self):
+        """Few steps of which seldom one tells anything: the transforms may decay slowly, and where
+        they do the laws serve; but for the bounded losses of the other direction.
+        """
+        if not all(isinstance(term.transform, Stepped) and not np.any(term.transform.reverse)
+                   for term in self.terms):
+            return False
         steps = [resolved((term.count, term.transform.rate), np.float64) for term in self.terms]
         count = sum(np.sum(count, -1) for count, _ in steps)
         heavy = sum(np.sum(count * rate, -1) for count, rate in steps)
@@ -336,22 +343,59 @@ def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
     )
 
 
+@xp.custom_jvp
 def _epsilon_by_steps(terms, start, log_delta, reachable):
     """The eps at which delta is e^log_delta by Newton with an integral for every step."""
 
-    def step(state):
-        count, eps, _ = state
+    def ask(eps):
         logs = invert(terms, eps, DELTA)
-        change = (log_delta - logs.result) / logs.slope
+        return logs.result, logs.slope, ()
+
+    return _newton(ask, start, log_delta, reachable)[0]
+
+
+@_epsilon_by_steps.defjvp
+def _epsilon_by_steps_jvp(primals, tangents):
+    """By the implicit function theorem; the gradient is that of the search's last integral, so that
+    a program has one integral in it and not a second one for the derivative.
+    """
+    terms, start, log_delta, reachable = primals
+
+    def ask(eps):
+        found = gradient(terms, eps, DELTA)
+        return found.result, found.of_result(found.by_eps)[0], found
+
+    eps, found = _newton(ask, start, log_delta, reachable, Gradient.none(terms, start))
+    by_terms, by_eps = changes(found, terms, eps, DELTA)
+    moved, rate = (found.of_result(change)[0] for change in (by_terms(tangents[0]), by_eps))
+    moving = reachable & (eps > 0) & xp.isfinite(rate) & (rate < 0)
+    change = (tangents[2] - moved) / xp.where(moving, rate, -1.0)
+    return eps, xp.where(moving, change, xp.where(xp.isnan(eps), xp.nan, 0.0))
+
+
+def _newton(ask, start, log_delta, reachable, more=()):
+    """(eps >= 0 at which log delta is as wanted, and what else was found there).
+
+    ask: eps -> (log delta, its slope, more, of which the last argument is the first).
+    """
+
+    # Newton's errors square: after a change this small there is no other to speak of, and what was
+    # found before it was found at the answer
+    near = 1e-11 if more else 1e-9
+
+    def step(state):
+        count, eps, _, _ = state
+        value, slope, more = ask(eps)
+        change = (log_delta - value) / slope
         new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
-        return count + 1, new, xp.abs(new - eps)
+        return count + 1, new, xp.abs(new - eps), more
 
     def moves(state):
-        """Newton's errors square: after a change this small there is no other."""
-        count, eps, change = state
-        return (count < 8) & xp.any(reachable & (change > 1e-9 * (1e-3 + eps)))
+        count, eps, change, _ = state
+        return (count < 8) & xp.any(reachable & (change > near * (1e-3 + eps)))
 
-    return xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf)))[1]
+    _, eps, _, more = xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf), more))
+    return eps, more
 
 
 def _log_delta(terms, eps):

@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import LIMIT, follow, plain_paths
+from jaxpriv.composition.inversion import single_steps
 from jaxpriv.composition.kept import Kept, Target
 from jaxpriv.composition.line import (
     DELTA,
@@ -27,6 +29,7 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
     tilted,
 )
+from jaxpriv.composition.on_paths import FEW, MANY
 from jaxpriv.composition.sampled import TiltedSampled
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
@@ -38,7 +41,8 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
 _SINGLE = 1e-9
 _MANY_NODES = 1024
-_SOON = 1024  # frequencies to which one path is enough
+_MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
+_SOON = 1024, 32768  # frequencies to which one path is enough, and few
 
 
 class Bracket(NamedTuple):
@@ -162,9 +166,11 @@ def _margins(terms, kind, line, tilts):
 
         return log_decay, _where_decayed(log_decay, line)
 
-    log_decay, stop = decaying(math.inf if xp.any_jax(line) else 1)
-    if not xp.any_jax(stop) and np.any(stop > _SOON * line.spacing):
-        log_decay, stop = decaying(math.inf)
+    log_decay, stop = decaying(FEW if xp.any_jax(line) else 1)
+    if not xp.any_jax(stop):
+        for paths, soon in zip((FEW, MANY), _SOON):
+            if np.any(stop > soon * line.spacing):
+                log_decay, stop = decaying(paths)
     values = [tilt.value for tilt in tilts]
     width = 2 * math.pi / line.spacing
     # the best candidate of few nodes, bounded by all of them and by their rule's error
@@ -263,6 +269,7 @@ class Spectrum:
         self._margins = margins = _margins(terms, kind, line, tilts)
         self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
         self._left_out = margins.log_decay(self.kept.reach)
+        self.endless = margins.stop > LIMIT * BLOCK * line.spacing
 
     def bracket(self, eps):
         """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before
@@ -280,6 +287,26 @@ def _nearby(terms, places, kind, patience):
     return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.kept.done
 
 
+def _where_told_once(terms, eps, log_delta, kind):
+    """The eps beyond the given one at which single steps alone give delta, which is about the least
+    that there is; 0 where they give less. Where they give most of it the saddle-point approximation
+    is far off.
+    """
+
+    def shortfall(eps):
+        value = single_steps(terms, eps, kind)
+        return log_delta - value, np.zeros_like(eps)
+
+    found = np.zeros_like(eps)
+    low = np.maximum(eps, 1e-9)
+    more = shortfall(low)[0] < -_MUCH
+    if more.any():
+        high = np.where(more, np.minimum(2 * loss_bound(terms), 1e4), 1e4)
+        found = np.where(more, np.exp(newton_in_bracket(
+            lambda x: shortfall(np.exp(x)), np.log(low), np.log(high), iterations=_HALVED)), 0.0)
+    return found
+
+
 @entrywise
 def _where_met(terms, targets, kind, patience):
     """The ends of eps, verified on a line that was placed next to them."""
@@ -289,15 +316,19 @@ def _where_met(terms, targets, kind, patience):
     zero = np.zeros_like(target)
     goal = Target(zero, target, log1mexp(target), np.ones(target.shape, bool))
     (eps, saddle), done = saddle_epsilon(terms, target), True
+    seldom = _where_told_once(terms, eps, target, kind)
+    saddle = np.where(seldom > eps, np.nan, saddle)
+    eps = np.maximum(eps, seldom)
     for attempt in range(_PLACED):
         spectrum = Spectrum(terms, eps, kind, patience, None if attempt else saddle)
         done = done & spectrum.kept.done
         eps, serves, followed = spectrum.kept.newton(goal)
         # where the frequencies did not end the saddle-point approximation may have served itself
-        if np.all(serves & followed | ~reachable):
+        lost = ~done | spectrum.endless
+        if np.all(serves & followed | ~reachable | lost):
             break
 
     low, high = stepped_out(
         eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta)
-    known = reachable & (high < np.inf)
+    known = reachable & (high < np.inf) & ~spectrum.endless
     return (np.where(known, low, np.nan), np.where(known, high, np.nan)), done

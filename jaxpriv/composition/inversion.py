@@ -17,7 +17,7 @@ The cost does not depend on the numbers of steps n_i.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -54,8 +54,10 @@ def invert(terms, eps, kind, patience):
         logs = logs_of(line, height, sums)
         if np.all(logs.followed):
             return logs, done
-    rare, slope = xp.derivative(lambda e: _rare(terms, e, kind), eps)
-    return logs_of(line, height, sums, rare, slope), done
+    # differences are good enough for a slope that steers a search, and less to compile
+    step = xp.finfo(eps.dtype).eps ** 0.375 * (1 + xp.abs(eps))
+    after, seldom, before = single_steps(terms, xp.stack([eps + step, eps, eps - step]), kind)
+    return logs_of(line, height, sums, seldom, (after - before) / (2 * step)), done
 
 
 def logs_of(line, height, sums, rare=UNKNOWN, rare_slope=0.0):
@@ -91,7 +93,7 @@ def _logs(line, height, sums, rare):
     )
 
 
-def _rare(terms, eps, kind):
+def single_steps(terms, eps, kind):
     """log of the sum over the steps of what one of them alone gives,
     as if no two ever told anything.
     """
@@ -119,15 +121,55 @@ def _log_result_jvp(primals, tangents):
     d I = (1/2 pi i) int (integrand) dK dt, one more sum each.
     """
     terms, eps, kind = primals
-    result, rest, side, by_terms, by_eps, seldom = _gradient(terms, eps, kind)
-    changes = jax.tree.map(_dot, by_terms, tangents[0])
-    change = sum(jax.tree.leaves(changes), by_eps * tangents[1])
-    _, rare = jax.jvp(lambda t, e: _rare(t, e, kind), (terms, eps), (tangents[0], tangents[1]))
-    change = xp.where(seldom, rare, change)
-    # `change` is that of the log of the side that was integrated
-    odds = xp.exp(xp.where(side > 0, result - rest, rest - result))
-    other = -xp.where(xp.isfinite(odds), odds, 0.0) * change
-    return (result, rest), (xp.where(side > 0, change, other), xp.where(side > 0, other, change))
+    found = gradient(terms, eps, kind)
+    by_terms, by_eps = changes(found, terms, eps, kind)
+    return (found.result, found.rest), found.of_result(by_terms(tangents[0]) + by_eps * tangents[1])
+
+
+class Gradient(NamedTuple):
+    """The logs of one integral, and how the log of the side that was integrated moves: by every
+    array of the terms, and by eps; seldom: is it the one of `single_steps`?
+    """
+
+    result: jax.Array
+    rest: jax.Array
+    side: jax.Array
+    by_terms: Any
+    by_eps: jax.Array
+    seldom: jax.Array
+
+    @classmethod
+    def none(cls, terms, eps):
+        """Zeros of its shapes."""
+        zero = xp.zeros_like(eps)
+        return cls(zero, zero, zero, jax.tree.map(xp.zeros_like, terms), zero, zero > 0)
+
+    def of_result(self, change):
+        """The changes of log result and of log rest by one of the side that was integrated."""
+        right = self.side > 0
+        odds = xp.exp(xp.where(right, self.result - self.rest, self.rest - self.result))
+        other = -xp.where(xp.isfinite(odds), odds, 0.0) * change
+        return xp.where(right, change, other), xp.where(right, other, change)
+
+
+def changes(found, terms, eps, kind):
+    """(tangents of the terms -> how they move what a `Gradient` was found for, how eps does)."""
+    still = jax.tree.map(_no_tangent, terms)
+    _, seldom = jax.linearize(lambda t, e: single_steps(t, e, kind), terms, eps)
+
+    def by_terms(tangents):
+        parts = jax.tree.leaves(jax.tree.map(_dot, found.by_terms, tangents))
+        return xp.where(
+            found.seldom, seldom(tangents, xp.zeros_like(eps)), sum(parts[1:], parts[0])
+        )
+
+    return by_terms, xp.where(found.seldom, seldom(still, xp.ones_like(eps)), found.by_eps)
+
+
+def _no_tangent(leaf):
+    if xp.issubdtype(leaf.dtype, xp.inexact):
+        return xp.zeros_like(leaf)
+    return np.zeros(leaf.shape, jax.dtypes.float0)
 
 
 def _dot(gradient, tangent):
@@ -135,10 +177,8 @@ def _dot(gradient, tangent):
 
 
 @entrywise
-def _gradient(terms, eps, kind, patience):
-    """(log result, log rest, side, d log(integral) by every array of `terms`, by eps, is it the one
-    of `_rare`?)
-    """
+def gradient(terms, eps, kind, patience):
+    """The `Gradient` of one integral."""
     line, tilts, height = along(terms, eps, kind)
     c = on_axis(kind, line.side, line.d)[..., None]
     at_zero = [
@@ -162,7 +202,7 @@ def _gradient(terms, eps, kind, patience):
     (changes, counts), sums, done = follow(
         terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
     )
-    result, rest, seldom, _ = _logs(line, height, sums, _rare(terms, eps, kind))
+    result, rest, seldom, _ = _logs(line, height, sums, single_steps(terms, eps, kind))
     value = sums.value[..., None]
     by_terms = []
     for term, tilt, zero, change, count in zip(terms, tilts, at_zero, changes, counts):
@@ -171,4 +211,4 @@ def _gradient(terms, eps, kind, patience):
         parts = [next(slopes) if xp.issubdtype(leaf.dtype, xp.inexact) else leaf for leaf in leaves]
         by_terms.append(Term(jax.tree.unflatten(structure, parts), tilt.value + count / value))
     by_eps = -sums.slope / sums.value
-    return (result, rest, line.side, tuple(by_terms), by_eps, seldom), done
+    return Gradient(result, rest, line.side, tuple(by_terms), by_eps, seldom), done

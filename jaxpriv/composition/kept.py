@@ -57,8 +57,9 @@ class Kept:
             height = self._total + log_factor(self._kind, line.side, line.d, eps)
             logs = logs_of(line, height, self.sums(eps))
             over, rate = target.surplus(logs)
-            change = np.where(np.isfinite(over / rate), -over / rate, 0.0)
-            eps = np.maximum(np.clip(eps + change, low, high), target.least)
+            step = np.where(np.isfinite(over / rate), -over / rate, 0.0)
+            moved = np.maximum(np.clip(eps + step, low, high), target.least)
+            change, eps = moved - eps, moved
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
         found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))

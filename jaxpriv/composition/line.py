@@ -9,12 +9,13 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.transforms import OUTSIDE
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NEGLIGIBLE = 38.0  # aliases are made e^-38 of the result
 _LOWER = 8.0  # logarithm of by how much the integral may differ where a line still serves
 _SHY = 1e-4
-_NEARER = 12  # candidates between the pole and the saddle
+_NEARER, _FURTHER = 8, 6  # candidates between the pole and the saddle, and beyond it
 _SMALL = 0.01  # of the square of a loss: delta is then small on both sides of the mean
 _CANCELS = 4.0  # by how much the integrand may exceed its value at the saddle, in logarithms
 
@@ -158,11 +159,11 @@ def place(terms, eps, kind, guess=None):
     share = xp.where(
         inner,
         1.0,
-        2.0 ** (-0.5 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim),
+        2.0 ** (-0.75 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim),
     )
     # Chernoff's bounds of aliases, further from the pole than the saddle and before the other one
-    k = xp.arange(1.0, 11.0, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
-    further = xp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6)))
+    k = 1.6 * xp.arange(1.0, _FURTHER + 1, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
+    further = xp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6.6)))
     d = xp.concatenate([xp.broadcast_to(share * saddle, (_NEARER, *eps.shape)), further])
     total, _, second = cumulants(stacked(terms, d.shape[0]), on_axis(kind, side, d))
     beyond = total - side * eps * d
@@ -209,9 +210,10 @@ def saddle_epsilon(terms, log_delta):
     hundredth, and log of the saddle there.
     """
 
-    def saddle(c, terms=terms):
+    def saddle(c):
         """eps whose saddle is c, -log delta there, and c times its slope in c."""
         total, mean, variance = cumulants(terms, c)
+        total = xp.where(total < OUTSIDE / 2, total, -xp.inf)  # beyond what is in range
         eps = mean - 1 / c - 1 / (1 + c)
         bend = variance + 1 / c**2 + 1 / (1 + c) ** 2
         value = eps * c + xp.log(c) + xp.log1p(c) - total + 0.5 * xp.log(2 * math.pi * bend)
@@ -220,17 +222,18 @@ def saddle_epsilon(terms, log_delta):
     def shortfall(x):
         """On a scale on which a Newton step stays a good one where K leaps, and value with it."""
         _, value, slope = saddle(xp.exp(x))
-        value = xp.where(xp.isnan(value), xp.inf, value)  # beyond what is in range
-        return xp.arcsinh(value) - xp.arcsinh(-log_delta), slope / xp.sqrt(1 + value * value)
+        value = xp.where(xp.isnan(value), xp.inf, value)
+        size = 1 + xp.abs(value)
+        return xp.copysign(xp.log(size), value) - goal, slope / size
 
-    _, _, variance = cumulants(terms, xp.zeros_like(log_delta))
-    low = xp.full_like(log_delta, -20.0)
-    guess = 0.5 * (xp.log(-2 * log_delta) - xp.log(variance))
-    start = xp.where(xp.isfinite(guess), guess, 0.0)
+    # of a normal law -log delta is about c^2 variance/2; from a start that is too far out, where
+    # it grows like a power of c, few steps lead back
+    low, goal = xp.full_like(log_delta, -20.0), xp.log1p(-log_delta)
+    start = 1.0 + 0.5 * goal
     x = newton_in_bracket(shortfall, low, low + 36.0, start=start, tolerance=1e-2)
-    # and on the near side of where K becomes infinite
-    (eps, within), *_ = saddle(xp.exp(xp.stack([x, x - 0.03])), stacked(terms, 2))
-    return xp.maximum(xp.where(xp.isfinite(eps), eps, within), 0.0), x
+    # on the near side of where K becomes infinite
+    x = x - 0.03
+    return xp.maximum(saddle(xp.exp(x))[0], 0.0), x
 
 
 def at_smallest(keys, values):

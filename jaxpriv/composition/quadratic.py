@@ -17,10 +17,9 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.composition.blocks import block_of_frequencies
-from jaxpriv.composition.transforms import Closed, unknown_once
+from jaxpriv.composition.transforms import OUTSIDE, Closed, unknown_once
 
 _EDGE = 1e-9  # of 1 + tu, which a search for the saddle may approach
-_OUTSIDE = 1e30  # K where it is infinite, with derivatives
 
 
 @pytree
@@ -57,7 +56,7 @@ class NormalTransform:
         scale = xp.maximum(raw, _EDGE)
         bend = 0.5 * (self.narrower / scale) ** 2 + self.shift**2 * (1 - self.narrower) / scale**3
         return (
-            xp.where(raw > _EDGE, self._value(t, scale), _OUTSIDE),
+            xp.where(raw > _EDGE, self._value(t, scale), OUTSIDE),
             sign * self._slope(t, scale),
             bend,
         )

@@ -26,7 +26,7 @@ from jaxpriv.composition.slopes import SampledSlopes, by_each
 from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.transforms import UNKNOWN, unknown_once
 
-_HEIGHTS = 10
+_HEIGHTS = 5
 REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 _LARGE = 30.0  # a loss from which on e^L - 1 is e^L to rounding
 _EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
@@ -150,13 +150,8 @@ class Sampled(Stepped):
         s, sign = self.power(c)
         x, step = self.grid(s, self.fewer, exponent=self.rough)
         loss = self.rough_loss(x)
-        exponent = s * loss + self.log_weight(x)
-        top = xp.stop_gradient(xp.max(exponent, 0))
-        weight = xp.exp(exponent - top)
-        total = xp.sum(weight, 0)
-        mean = xp.sum(weight * loss, 0) / total
-        variance = xp.sum(weight * (loss - mean) ** 2, 0) / total
-        return top + xp.log(total * step), sign * mean, variance
+        total, mean, variance = xp.log_mean_variance(s * loss + self.log_weight(x), loss)
+        return total + xp.log(step), sign * mean, variance
 
     def rough_loss(self, x):
         """log(1+u) without care for its last digits."""
@@ -179,8 +174,7 @@ class Sampled(Stepped):
         loss, u = self.loss(x)
         log_weight = self.log_weight(x) + xp.log(step)
         exponent = log_weight + s * loss
-        top = xp.stop_gradient(xp.max(exponent, 0))
-        large = top + xp.log(xp.sum(xp.exp(exponent - top), 0))
+        large = xp.logsumexp(exponent, 0)
         small = xp.stop_gradient(large) < 0.1
         weight = xp.where(small, xp.exp(log_weight), 0.0)
         large_loss = s * loss > 1.0
@@ -275,25 +269,20 @@ class TiltedSampled:
         shape = (_HEIGHTS,) + (1,) * (self.x.ndim - 1)
         heights = xp.linspace(1.0, 0.1, _HEIGHTS, dtype=self.s.dtype).reshape(shape)
         if not xp.any_jax(self.x):
-            # mostly one of the first serves, and a kernel may be costly
+            # mostly the first serves, and a kernel may be costly
             found = self._highest(heights[:1])
-            for some in (heights[1:4], heights[4:]):
-                if np.all(found > 0):
-                    break
-                found = np.where(found > 0, found, self._highest(some))
-            return found
+            return found if np.all(found > 0) else self._highest(heights)
         return xp.stop_gradient(self._highest(heights))
 
     def _highest(self, shares):
         """Of the heights at these shares of the strip the highest that serves."""
         d = shares * self.transform.strip()
-        some = slice(1, None, 3)  # of the nodes serve
-        x, edge = self.x[some], 2 * d[:, None] * (1 - 1e-9)
-        lifted = self.transform.lifted(x, edge)
+        edge = 2 * d[:, None] * (1 - 1e-9)
+        lifted = self.transform.lifted(self.x, edge)
         log_size, _, grows, _ = self.transform.log_ratio(lifted)
-        exponent = self.exponent[some] + self.s * (log_size - self.loss[some]) + grows
-        growth = xp.logsumexp(exponent, 1) + math.log(3.0) - self.value
-        good = (growth < 3.0) & self.transform.clear(x, edge, lifted)
+        exponent = self.exponent + self.s * (log_size - self.loss) + grows
+        growth = xp.logsumexp(exponent, 1) - self.value
+        good = (growth < 3.0) & self.transform.clear(self.x, edge, lifted)
         return xp.max(xp.where(good, d, 0.0), 0)
 
     def on_path(self, theta):

@@ -24,6 +24,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.on_paths import decay_on_paths, log_decay_on_paths
 from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.stats._complex_contour import complex_log1p, complex_log_likelihood_ratio
 from jaxpriv.stats._contour import chi_square
@@ -31,7 +32,7 @@ from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift
 
 _STRIP = 0.78  # twice of which is below pi/2, where r^2 does not turn by more than pi
 _DEEP = 50.0  # minus the logarithm of what is left out next to r = 0
-_PATHS = 4  # heights, each half the last, among which the bound of |M| chooses
+_LOWER = (1, 2, 4, 8)  # how much: paths among which the bound of |M| chooses
 # of 1 + nc/2 + |log Lambda|: the error of the contour kernel at complex arguments, by mpmath 2e-14
 _KERNEL = 5e-14
 _FAR = 3.0  # an angle below pi
@@ -229,32 +230,8 @@ class SubsampledChiSquareTransform(Sampled):
         )
 
     def decay(self, tilt, paths):
-        """(log |weights|, angles of 1+u) along lower and lower paths, and their rules' errors.
-
-        On a path above the real axis |e^(iyL)| = e^(-y arg(1+u)), so that |M(c+iy)/M(c)| is at most
-        the integral of the tilted weight's modulus times that. The rule for a modulus, which is
-        (f(z) f(2 Re z - z))^1/2 with f conjugated, has by Cauchy and Schwarz the error bound of the
-        rule for f itself. The nodes are as many times denser as the path is lower.
-        """
-        top = tilt.height
-        sizes, angles, errors = [], [], []
-        for k in range(min(paths, _PATHS)):
-            parts, theta = 2**k, top / 2**k
-            offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
-            x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
-            loss, _ = self.loss(x)
-            weight = self.log_weight(x) + xp.log(tilt.step / parts) + tilt.s * loss - tilt.value
-            log_size, angle, grows, _ = self.log_ratio(self.lifted(x, theta))
-            sizes.append(weight + grows + tilt.s * (log_size - loss))
-            angles.append(xp.maximum(angle, 0.0))  # which it is, but for rounding
-            errors.append(
-                4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20
-            )
-        return tuple(sizes), tuple(angles), xp.stack(errors)
+        return decay_on_paths(self, tilt, _LOWER[:paths])
 
     @staticmethod
     def log_decay(decay, y):
-        """log of a bound of |M(c+iy')/M(c)| for y' >= y: along the best of the paths."""
-        sizes, angles, errors = decay
-        found = [xp.logsumexp(size - y * angle, 0) for size, angle in zip(sizes, angles)]
-        return xp.minimum(xp.min(xp.logaddexp(xp.stack(found), xp.log(errors)), 0), 0.0)
+        return log_decay_on_paths(decay, y)

@@ -9,9 +9,12 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.on_paths import MANY, decay_on_paths, log_decay_on_paths
 from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
+
+_LOWER = (1, 4, 16, 64, 256)  # how much: paths that see small losses
 
 
 @pytree
@@ -84,11 +87,11 @@ class SubsampledGaussianTransform(Sampled):
         l' = mu w the slope of the loss. Between nodes both are bounded by their logarithms' second
         derivatives: 1 + |s| mu^2/4 for the tilted density, mu^2/4 more for f.
         """
-        del paths
         mu, rate, x = self.mu, self.rate, tilt.x
         odds = mu * x - mu * mu / 2 + xp.log(rate) - xp.log1p(-rate)
         share = xp.where(rate < 1, xp.sigmoid(xp.where(rate < 1, odds, 0.0)), 1.0)
-        return parts_beyond(tilt, mu * share, mu * (1 - share), mu)
+        parts = parts_beyond(tilt, mu * share, mu * (1 - share), mu)
+        return parts, low_paths(self, tilt, paths)
 
     @staticmethod
     def log_decay(decay, y):
@@ -120,7 +123,17 @@ def of_parts_beyond(tilt, slope, rise, bend, bend_f):
     return mass, top + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)
 
 
+def low_paths(transform, tilt, paths):
+    """What falls long before any part does, of many steps at a small rate, where many paths are
+    asked for; not in a program, which would have all their nodes.
+    """
+    if paths < MANY or xp.any_jax(tilt.x):
+        return None
+    return decay_on_paths(transform, tilt, _LOWER)
+
+
 def log_decay(decay, y):
     """log of a bound of |M(c+iy')/M(c)| for y' >= y: (1 - m) + V/y at the best part."""
-    mass, variation = decay
-    return xp.log(xp.clip(xp.min(1 - mass + variation / y, 0), 1e-300, 1.0))
+    (mass, variation), paths = decay
+    found = xp.log(xp.clip(xp.min(1 - mass + variation / y, 0), 1e-300, 1.0))
+    return found if paths is None else xp.minimum(found, log_decay_on_paths(paths, y))

@@ -17,7 +17,7 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived
 from jaxpriv._pytree import pytree
 from jaxpriv.composition.sampled import Sampled
-from jaxpriv.composition.sampled_gaussian import log_decay, parts_beyond
+from jaxpriv.composition.sampled_gaussian import log_decay, low_paths, parts_beyond
 from jaxpriv.composition.transforms import unknown_once
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.shifts import behind, exponents, log_ratio, scaled
@@ -194,7 +194,6 @@ class GaussianMixtureTransform(Sampled):
         """Of the tilted loss's density, as `parts_beyond` has it:
         the slope is the mean shift of what is seen.
         """
-        del paths
         shifts = self.shifts
         x = tilt.x
         size, log_weight = (behind(part, x[None]) for part in (shifts.size, shifts.log_weight))
@@ -204,7 +203,8 @@ class GaussianMixtureTransform(Sampled):
         first, second = xp.sum(part * size, 0), xp.sum(part * size * size, 0)
         some = first > 0
         lean = xp.where(some, second / xp.where(some, first, 1.0) - first, 0.0)
-        return parts_beyond(tilt, xp.maximum(first, xp.finfo(first.dtype).tiny), lean, self.mu)
+        first = xp.maximum(first, xp.finfo(first.dtype).tiny)
+        return parts_beyond(tilt, first, lean, self.mu), low_paths(self, tilt, paths)
 
     @staticmethod
     def log_decay(decay, y):

@@ -17,6 +17,7 @@ from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.composition.sampled_gaussian import (
     SubsampledGaussianTransform,
     log_decay,
+    low_paths,
     of_parts_beyond,
 )
 
@@ -102,7 +103,6 @@ class ReplacedGaussianTransform(Sampled):
         of at most 1 + (|1+s| + |s|) mu^2/4; that of L', log(w + w') = log(cosh y + a) - log(cosh y
         + (a + 1/a)/2) + constant, y = mu z, one that is the difference of two in [0, mu^2].
         """
-        del paths
         mu, rate, x, s = self.mu, self.rate, tilt.x, tilt.s
         odds = xp.log(rate) - xp.log1p(-xp.where(rate < 1, rate, 0.5)) - mu * mu / 2
 
@@ -114,7 +114,8 @@ class ReplacedGaussianTransform(Sampled):
         lean = mu * (there * (1 - there) - other * (1 - other)) / both
         rise = xp.abs(mu * ((1 + s) * there + s * other) - x - lean)
         bend = 1 + (xp.abs(1 + s) + xp.abs(s)) * mu * mu / 4
-        return of_parts_beyond(tilt, mu * both, rise, bend, bend + mu * mu)
+        parts = of_parts_beyond(tilt, mu * both, rise, bend, bend + mu * mu)
+        return parts, low_paths(self, tilt, paths)
 
     @staticmethod
     def log_decay(decay, y):

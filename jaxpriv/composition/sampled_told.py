@@ -22,6 +22,7 @@ from jaxpriv.composition.sampled_line import product
 from jaxpriv.composition.slopes import SampledSlopes, by_each
 from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.transforms import UNKNOWN
+from jaxpriv.tradeoff.shifts import behind
 
 
 @pytree
@@ -92,7 +93,7 @@ class CutGaussianTransform(Stepped):
     def once(self, eps, kind):
         each = xp.stack([way.once(eps, kind) for way in self.ways])
         known = xp.all(each > 0.5 * UNKNOWN, 0)
-        log_weight = self.log_weight
+        log_weight = behind(self.log_weight, each)
         each = xp.where(known & (log_weight > -xp.inf), log_weight + each, -xp.inf)
         return xp.where(known, xp.logsumexp(xp.where(known, each, 0.0), axis=0), UNKNOWN)
 

@@ -21,6 +21,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition.blocks import block_of_frequencies
 from jaxpriv.composition.slopes import ClosedSlopes
 
+OUTSIDE = 1e30  # K where it is infinite, with derivatives
 UNKNOWN = -1e30  # in place of a logarithm; finite, so that what is not taken has derivatives
 
 

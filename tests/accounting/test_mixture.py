@@ -111,7 +111,7 @@ def test_two_steps_by_quadrature():
         ([0.3, 0.8, 1.5], [0.5, 0.3, 0.2]),
     ]:
         s, w = np.array(shifts), np.array(weights) / np.sum(weights)
-        edges = np.linspace(-14, s.max() + 14, 301)
+        edges = np.linspace(-14, s.max() + 14, 1001)
         half = np.diff(edges)[:, None] / 2
         z, width = (edges[:-1, None] + half + half * nodes).ravel(), (half * weight).ravel()
         one = worst_case.gaussian_mixture(shifts, weights)
