@@ -252,7 +252,9 @@ class Composed(Directed):
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
                 eps[lost] = _epsilon_by_steps(*rest)
-        limit = xp.where((log_delta < 0) & self._leaks(), line.loss_bound(terms), 0.0)
+        # its derivative by a rate of 1 is infinite
+        limit = xp.stop_gradient(line.loss_bound(terms))
+        limit = xp.where((log_delta < 0) & self._leaks(), limit, 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
