@@ -1,5 +1,5 @@
 """One step of DP-SGD as one compiled program: clipped gradients on all devices, noise, the
-optimiser's update, epsilon so far.
+optimiser's update.
 """
 
 from typing import Any, NamedTuple
@@ -12,8 +12,8 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxpriv.training.clipping import MARGIN, clipped_sum
-from jaxpriv.training.noise import private_mean
-from jaxpriv.training.sampling import capacity, poisson_sample
+from jaxpriv.training.noise import noisy_mean, normal_like
+from jaxpriv.training.streams import stream_of
 
 # a name that no model has: one that takes means over the axis would mix examples
 AXIS = "jaxpriv.records"
@@ -21,17 +21,17 @@ _ALL, _SPLIT = PartitionSpec(), PartitionSpec(AXIS)
 
 
 class State(NamedTuple):
-    """All that changes from step to step; it follows from releases alone,
-    so it is as private as they are.
+    """All that changes from step to step.
 
-    `canaries` holds the sums of the releases' entries at the Dirac canaries' places, `epsilon` what
-    was spent when last asked.
+    But for `noise`, what a `streams.Stream` keeps of the noises so far, it follows from releases
+    alone, so it is as private as they are. `canaries` holds the sums of the releases' entries at
+    the Dirac canaries' places.
     """
 
     parameters: Any
     optimizer: Any
     step: jax.Array
-    epsilon: jax.Array
+    noise: Any
     canaries: jax.Array
 
 
@@ -43,17 +43,6 @@ class Diagnostics(NamedTuple):
     non_finite: jax.Array
 
 
-class Draw(NamedTuple):
-    """The Poisson sample of a step: places of records, padding masked out, too many, and the Dirac
-    canaries that take part.
-    """
-
-    indices: jax.Array
-    mask: jax.Array
-    overflow: jax.Array
-    canaries: jax.Array
-
-
 def data_mesh(devices=None):
     """A mesh of devices (all of all processes, unless given) along one axis,
     over which batches are split.
@@ -61,43 +50,20 @@ def data_mesh(devices=None):
     return Mesh(np.ravel(jax.devices() if devices is None else devices), (AXIS,))
 
 
-def physical_batch(plan, records, mesh, microbatch):
-    """(rows of a padded batch, rows of a device that have gradients at once).
-
-    The batch overflows in the whole training with probability below 1e-12.
-    """
-    rows = capacity(records, plan.sampling_rate, plan.steps)
-    local = -(-rows // mesh.size)
-    at_once = local if microbatch is None else min(microbatch, local)
-    return mesh.size * at_once * -(-local // at_once), at_once
-
-
-def make_draw(plan, records, rows, canaries):
-    """draw(key, step) -> `Draw`. canaries: for each whether it is in the data at all."""
-    canaries = jnp.asarray(canaries)
-    fits = min(rows, records)
-
-    @jax.jit
-    def draw(key, step):
-        of_records, of_canaries = jax.random.split(jax.random.fold_in(key, step))
-        batch = poisson_sample(of_records, records, plan.sampling_rate, fits)
-        padding = rows - fits
-        chosen = poisson_sample(
-            of_canaries, max(len(canaries), 1), plan.sampling_rate, max(len(canaries), 1)
-        )
-        part = jnp.zeros(max(len(canaries), 1), bool).at[chosen.indices].max(chosen.mask)
-        part = part[: len(canaries)] & canaries
-        return Draw(jnp.pad(batch.indices, (0, padding)), jnp.pad(batch.mask, (0, padding)),
-                    batch.overflow, part)
-
-    return draw
+def fresh_state(parameters, optimizer, plan, canaries=0):
+    """The `State` before the first step, of copies: the step may use up what it is given."""
+    parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
+    width = jax.dtypes.canonicalize_dtype(
+        jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32)
+    )
+    return State(parameters, optimizer.init(parameters), jnp.int32(0),
+                 stream_of(plan.strategy).start(parameters),
+                 jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
 
 
 def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=False, places=()):
-    """step(state, noise key, model key, rows, mask, canaries, ask) -> (state, release,
-    `Diagnostics`), to be compiled.
-
-    `ask` tells whether epsilon so far is evaluated; else it stays what it was when last asked.
+    """step(state, noise key, model key, rows, mask, canaries) -> (state, release, `Diagnostics`),
+    a pure function.
 
     Args:
         loss: (parameters, example, key) -> scalar. optimizer: an optax optimiser. plan: a `Plan`.
@@ -107,9 +73,13 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
         places: of the Dirac canaries in the flattened parameters.
 
     Guarantee: step i is one step of `plan`, whatever the rows are: the release has sensitivity
-        clip_norm/batch_size and noise plan.noise_multipliers[i] times that.
+        clip_norm/batch_size for each time that a record is in the batch, and the noise of the
+        plan's strategy with plan.noise_multipliers[i] times that.
     """
     noises, places = np.asarray(plan.noise_multipliers, np.float32), np.asarray(places, int)
+    if len(set(noises.tolist())) == 1:
+        noises = noises[:1]  # no table of equal numbers in the program
+    stream = stream_of(plan.strategy)
 
     def local(parameters, rows, mask, keys):
         found = clipped_sum(lambda values, row, _: loss(values, *row), parameters, (rows, keys),
@@ -126,7 +96,7 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
     everywhere = jax.shard_map(local, mesh=mesh, in_specs=(_ALL, _SPLIT, _SPLIT, _SPLIT),
                                out_specs=(_ALL, _SPLIT, _SPLIT, _ALL), check_vma=False)
 
-    def step(state, noise_key, model_key, rows, mask, canaries, ask):
+    def step(state, noise_key, model_key, rows, mask, canaries):
         keys = jax.random.split(jax.random.fold_in(model_key, state.step), len(mask))
         total, norms, losses, non_finite = everywhere(state.parameters, rows, mask, keys)
         if len(places):
@@ -134,10 +104,10 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
             total = restored(
                 flat.at[places].add(canaries * jnp.asarray((1 - MARGIN) * clip_norm, flat.dtype))
             )
-        release = private_mean(jax.random.fold_in(noise_key, state.step), total,
-                               clip_norm=clip_norm,
-                               noise_multiplier=jnp.asarray(noises)[state.step],
-                               expected_batch_size=plan.batch_size)
+        drawn = normal_like(jax.random.fold_in(noise_key, state.step), total)
+        noise, kept = stream.noise(drawn, state.step, state.noise)
+        std = clip_norm * jnp.asarray(noises)[jnp.minimum(state.step, len(noises) - 1)]
+        release = noisy_mean(total, noise, std, plan.batch_size)
         scores = (
             state.canaries + ravel_pytree(release)[0][places] if len(places) else state.canaries
         )
@@ -145,17 +115,17 @@ def make_step(loss, optimizer, plan, mesh, *, clip_norm, at_once, per_layer=Fals
             lambda leaf, parameter: leaf.astype(parameter.dtype), release, state.parameters
         )
         updates, momentum = optimizer.update(release, state.optimizer, state.parameters)
-        after = state.step + 1
-        epsilon = jax.lax.cond(ask, plan.epsilon, lambda _: state.epsilon, after)
         present = jnp.maximum(jnp.sum(mask), 1)
         seen = Diagnostics(
             jnp.sum(losses) / present, jnp.sum(norms > clip_norm) / present, non_finite
         )
-        return (
-            State(optax.apply_updates(state.parameters, updates), momentum, after, epsilon, scores),
-            release,
-            seen,
-        )
+        after = State(optax.apply_updates(state.parameters, updates), momentum, state.step + 1,
+                      kept, scores)
+        return after, release, seen
 
-    whole = NamedSharding(mesh, _ALL)
-    return jax.jit(step, donate_argnums=0, out_shardings=whole)
+    return step
+
+
+def compiled_step(step, mesh):
+    """The same function, compiled, its results on all devices; it uses up the state it is given."""
+    return jax.jit(step, donate_argnums=0, out_shardings=NamedSharding(mesh, _ALL))
