@@ -165,13 +165,23 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize("steps", [1, 7, 12])
-def test_curves(name, steps):
+def check_curves(name, steps):
     """The curve of a plan is the one of its sampler, after any number of steps."""
     found = plan_of(KINDS[name]).curve(steps=steps).delta(1.0)
     want = CURVES[name](1.0, steps).symmetric().delta(1.0)
     np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves(name):
+    # several epochs of balls in bins take seconds
+    for steps in (1, 4) if name == "balls_in_bins" else (1, 7, 12):
+        check_curves(name, steps)
+
+
+@pytest.mark.slow
+def test_curves_of_epochs():
+    check_curves("balls_in_bins", 7)
 
 
 def test_cut_batches_take_the_worse_of_both_sizes():
