@@ -44,7 +44,8 @@ def campaign(key, train, answer, data, population, *, shadows=64, targets=8, fea
             attack is left out.
         curve: a scalar `Curve` that `train` is claimed to have, of one record with and without.
         delta: in [0, 1): of epsilon. fpr: in (0, 1). confidence: in (0, 1).
-        batch_size: how many models are trained at once; all, unless given.
+        batch_size: in 1, 2, ...: how many models are trained at once, by `vmap`; all, or on a CPU
+            one, unless given.
 
     Returns: a `Campaign`: `print` shows its table, `plot` draws the ROC curves.
     Guarantee: all lower bounds of epsilon, and whether the claimed curve is refuted, hold together
@@ -120,10 +121,7 @@ def _answers(key, train, answer, data, population, counts, member, batch_size):
         return answer(parameters, data), answer(parameters, population)
 
     def every(data, population, keys, member):
-        if batch_size is None:
-            return jax.vmap(one, (None, None, 0, 0))(data, population, keys, member)
-        return jax.lax.map(lambda pair: one(data, population, *pair), (keys, member),
-                           batch_size=min(batch_size, len(keys)))
+        return _each(lambda pair: one(data, population, *pair), (keys, member), batch_size)
 
     if batch_size is not None:
         check_whole("batch_size", batch_size)
@@ -139,6 +137,20 @@ def _answers(key, train, answer, data, population, counts, member, batch_size):
             raise ValueError(f"answer on {name} is not finite for model {wrong[0][0]}, record "
                              f"{wrong[0][1]}; accepted: finite numbers")
     return answers
+
+
+def _each(one, pairs, batch_size):
+    """`one` of every pair. XLA's programs for CPUs take two to five times as long for products of
+    many small matrices at once as for one after the other (bench/campaign.py).
+    """
+    count = len(pairs[0])
+    if batch_size is None:
+        batch_size = 1 if jax.default_backend() == "cpu" else count
+    if batch_size == 1:  # by itself: a batch of one would be such a product, too
+        return jax.lax.map(one, pairs)
+    if batch_size >= count:
+        return jax.vmap(one)(pairs)
+    return jax.lax.map(one, pairs, batch_size=batch_size)
 
 
 @jax.jit

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from jaxpriv._checks import check_key, check_whole, is_traced
 from jaxpriv.stats import norm
@@ -118,25 +119,29 @@ def _fitted(key, rows, seen, width, steps):
     order = jax.random.permutation(key_split, len(rows))
     kept, training = order[:held], order[held:]
     inner = jax.random.normal(key_start, (d, width), rows.dtype) / np.sqrt(max(d, 1))
-    start = {"inner": inner, **{name: jnp.zeros(shape, rows.dtype) for name, shape in (
-        ("shift", width), ("outer", (width, 2)), ("linear", (d, 2)), ("base", 2))}}
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2))
+    # as one vector: of many arrays, Adam takes longer to compile than to run
+    start, as_tree = ravel_pytree({"inner": inner, **{
+        name: jnp.zeros(shape, rows.dtype)
+        for name, shape in (("shift", width), ("outer", (width, 2)), ("linear", (d, 2)),
+                            ("base", 2))}})
+    rate = optax.cosine_decay_schedule(0.03, steps)
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
 
-    def step(state, key):
-        parameters, momentum = state
-        batch = training[jax.random.randint(key, (min(_BATCH, len(training)),), 0, len(training))]
-        slope = jax.grad(_loss)(parameters, rows[batch], seen[batch])
-        change, momentum = optimizer.update(slope, momentum)
-        return (optax.apply_updates(parameters, change), momentum), None
+    def loss(vector, records):
+        return _loss(as_tree(vector), rows[records], seen[records])
 
-    def look(state, key):
-        inner, best, least = state
-        inner, _ = jax.lax.scan(step, inner, jax.random.split(key, _BETWEEN))
-        now = _loss(inner[0], rows[kept], seen[kept])
-        best = jax.tree.map(lambda new, old: jnp.where(now < least, new, old), inner[0], best)
-        return (inner, best, jnp.fmin(now, least)), None
+    def step(state, records):
+        vector, momentum = state
+        change, momentum = optimizer.update(jax.grad(loss)(vector, training[records]), momentum)
+        return (vector + change, momentum), None
 
-    first = _loss(start, rows[kept], seen[kept])
-    keys = jax.random.split(key_steps, -(-steps // _BETWEEN))
-    (_, best, _), _ = jax.lax.scan(look, ((start, optimizer.init(start)), start, first), keys)
-    return best
+    def look(state, records):
+        running, best, least = state
+        running, _ = jax.lax.scan(step, running, records)
+        now = loss(running[0], kept)
+        return (running, jnp.where(now < least, running[0], best), jnp.fmin(now, least)), None
+
+    shape = -(-steps // _BETWEEN), _BETWEEN, min(_BATCH, len(training))
+    batches = jax.random.randint(key_steps, shape, 0, len(training))
+    state = (start, optimizer.init(start)), start, loss(start, kept)
+    return as_tree(jax.lax.scan(look, state, batches)[0][1])
