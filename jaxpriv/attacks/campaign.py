@@ -55,7 +55,7 @@ def campaign(key, train, answer, data, population, *, shadows=64, targets=8, fea
     Raises: ValueError for values outside their range, records that do not match, and answers that
         are not finite.
     Source: Carlini et al. 2022 (shadow models); Steinke, Nasr, Jagielski 2023 (what they prove);
-        Jalko et al. 2026 (the bias of targets out of a balanced design).
+        Jälkö et al. 2026 (the bias of targets out of a balanced design).
 
         >>> import jax, jax.numpy as jnp
         >>> from jaxpriv import random, worst_case
@@ -140,7 +140,7 @@ def _answers(key, train, answer, data, population, counts, member, batch_size):
 
 
 def _each(one, pairs, batch_size):
-    """`one` of every pair. XLA's programs for CPUs take two to five times as long for products of
+    """`one` of every pair. XLA's programs for CPUs take two to three times as long for products of
     many small matrices at once as for one after the other (bench/campaign.py).
     """
     count = len(pairs[0])
