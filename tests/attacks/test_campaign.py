@@ -79,6 +79,15 @@ def test_targets_coins_are_their_own():
     assert len(np.unique(np.asarray(seen), axis=1).T) > 40
 
 
+def test_nothing_is_seen_where_nothing_is_said():
+    """The design itself tells no attack who was in."""
+    found = run(worst_case.gaussian(0.01), shadows=4,
+                train=lambda key, data, member: noisy_sum(key, data, 0 * member))  # fmt: skip
+    for leak in found.leaks.values():
+        assert abs(leak.auc - 0.5) < 4 / np.sqrt(6 * TARGETS * RECORDS)
+    assert found.refuted == []
+
+
 def test_models_in_batches_are_the_same():
     sizes = 1, 5, 1000
     one, *others = (run(None, shadows=4, batch_size=size) for size in sizes)
