@@ -139,8 +139,8 @@ def drawn(key, law, first):
 
     Guarantee: every P(K = k) is met to 5e-16 (k + 2/gamma) of itself, 5e-9 of ten million tries.
 
-    1/h(k) = 1 + P(K = k+1)/P(K = k)/h(k+1), backwards, where errors fade by 1 - h a step: h is known
-    to a few roundings over h, so 1 - h, of which P(K = k) is a product, to as many roundings.
+    1/h(k) = 1 + P(K = k+1)/P(K = k)/h(k+1), backwards, where errors fade by 1 - h a step: h is
+    known to a few roundings over h, so 1 - h, of which P(K = k) is a product, to as many roundings.
     """
     check_key("key", key)
     k = first

@@ -76,8 +76,8 @@ def test_drawn():
 
 
 def exact_delta(law, mu, epsilon, score):
-    """delta of the best of K results N(0, 1) or N(mu, 1) by the score, by sums over a fine grid; the
-    larger of both directions.
+    """delta of the best of K results N(0, 1) or N(mu, 1) by the score, by sums over a fine grid;
+    the larger of both directions.
     """
     y = np.linspace(-12, 12 + mu, 40_001)
     laws = [np.diff(ndtr(y - shift)) for shift in (0.0, mu)]
