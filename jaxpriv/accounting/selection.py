@@ -28,7 +28,7 @@ from jaxpriv.accounting.tries import NegativeBinomialTries, PoissonTries
 
 _DELTA = Domain(0.0, 1.0, "[0, 1)", 0.5, open_high=True)
 _TAIL = 0.1  # the share of delta that results far from the best may have
-_POINTS = 33
+_POINTS, _ROUNDS = 17, 6  # of the search for c: to 2^-18 of its range
 _LARGEST = 700.0  # whose exponential is a number
 _ROUNDED = 1e-12
 # twice what the logarithms of probabilities of ten million tries are off by: `tries.drawn`
@@ -68,42 +68,51 @@ def selection_epsilon(curve, tries, delta):
         raise ValueError(f"tries = {tries!r}; accepted: NegativeBinomialTries, PoissonTries")
     if is_traced((curve, delta)) or np.shape(delta) or np.shape(curve.delta(0.0)):
         raise ValueError("a curve of several mechanisms, or a traced one; accepted: one curve")
-    curve, mean = curve.symmetric(), tries.mean * (1 + _ROUNDED)
+    curve = curve.symmetric()
+    return epsilon_of_best(lambda epsilon: curve.delta_bounds(epsilon)[1],
+                           lambda delta: float(curve.epsilon_bounds(delta)[1]), tries, delta,
+                           lossless=float(curve.epsilon_bounds(0.0)[1]))
+
+
+def epsilon_of_best(delta_of, epsilon_of, tries, delta, lossless=math.inf):
+    """`selection_epsilon`, of upper bounds of delta and epsilon for both neighbours, as functions.
+
+    Args:
+        delta_of: `Float[numpy.ndarray, "k"]` of epsilons >= 0 -> as many deltas.
+        epsilon_of: a delta in [0, 1] -> epsilon. tries, delta: as there.
+        lossless: an epsilon at which delta is 0.
+    """
+    mean = tries.mean * (1 + _ROUNDED)
     ends = [(1.0, 0.0)]
     if delta > 0:
         tail = float(_TAIL * delta)
         ends.append((tries.reach(tail), tail * (1 + _ROUNDED)))
     found = math.inf
     for t, tail in ends:
-        one = _epsilon(curve, (delta - tail) / mean * (1 - _ROUNDED))
+        one = epsilon_of(min((delta - tail) / mean * (1 - _ROUNDED), 1.0))
         if one < math.inf:
-            found = min(found, one + _least_ratio(curve, tries, t, one))
+            found = min(found, one + _least_ratio(delta_of, lossless, tries, t, one))
     return found + _DRAWN
 
 
-def _epsilon(curve, delta):
-    return float(curve.epsilon_bounds(min(delta, 1.0))[1])
-
-
-def _least_ratio(curve, tries, t, most):
+def _least_ratio(delta_of, lossless, tries, t, most):
     """r(c, t), the least over some c from 0 to beyond `most`; every one of them is valid."""
     low, high = 0.0, min(2 * most + 1, _LARGEST)
-    lossless = _epsilon(curve, 0.0)
     found = math.inf
-    for _ in range(6):
+    for _ in range(_ROUNDS):
         c = np.linspace(low, high, _POINTS)
         if low <= lossless <= high:
             c = np.sort(np.append(c, lossless))
-        ratio = _ratio(curve, tries, t, c)
+        ratio = _ratio(delta_of, tries, t, c)
         best = int(np.argmin(ratio))
         found = min(found, float(ratio[best]))
         low, high = c[max(best - 1, 0)], c[min(best + 1, len(c) - 1)]
     return found
 
 
-def _ratio(curve, tries, t, c):
+def _ratio(delta_of, tries, t, c):
     """An upper bound of r(c, t)."""
-    delta = np.minimum(np.asarray(curve.delta_bounds(c)[1]) * (1 + _ROUNDED), 1.0)
+    delta = np.minimum(np.asarray(delta_of(c)) * (1 + _ROUNDED), 1.0)
     slope = np.exp(c) * (1 + _ROUNDED)
     last = np.minimum(t * (1 + _ROUNDED), (1 - delta) / slope)
     ends = tries.log_ratio(0.0, delta), tries.log_ratio(last, np.minimum(slope * last + delta, 1.0))

@@ -1,12 +1,14 @@
 """The clipping norm finds the quantile, and its count is paid for by the gradients' noise."""
 
 import itertools
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from mpmath import mp, mpf
 
 from jaxpriv import worst_case
 from jaxpriv.training import adaptive_clipping as module
@@ -35,8 +37,6 @@ def test_split():
 
 def test_exactly():
     """In 50 digits: z_g^-2 + (2 sigma)^-2 <= z^-2."""
-    from mpmath import mp, mpf
-
     with mp.workdps(50):
         for noise, std in PAIRS:
             left = mpf(split_noise(noise, std)) ** -2 + mpf(2 * std) ** -2
@@ -143,7 +143,7 @@ def test_slips_are_seen(monkeypatch):
         """As if a record moved the count by 1."""
         return (noise**-2 - std**-2) ** -0.5 if std > noise else np.inf
 
-    check_is_red(monkeypatch, __import__(__name__, fromlist=["x"]), "split_noise", of_whole_count,
+    check_is_red(monkeypatch, sys.modules[__name__], "split_noise", of_whole_count,
                  check_split)
     check_is_red(monkeypatch, AdaptiveClipping, "count",
                  lambda self, norms, clip_norm, mask=None: jnp.sum(norms <= clip_norm) * 1.0,

@@ -84,7 +84,8 @@ def test_an_infinite_entry_takes_every_group_with_it():
      (lambda: Groups(group_of, {"a": np.nan}), "nan"),
      (lambda: Groups(group_of, {"a": 0.8, "b": 0.7}), "add up to 1.13"),
      (lambda: Groups(group_of, {"body": 0.5}).limits(WIDE), "one share for each"),
-     (lambda: Groups(group_of, {"body": 0.5, "head": 0.5, "c": 0.5}).limits(WIDE), "one share for each"),
+     (lambda: Groups(group_of, {"body": 0.5, "head": 0.5, "c": 0.5}).limits(WIDE),
+      "one share for each"),
      (lambda: training.clipped_sum(loss, PARAMETERS, EXAMPLES, clip_norm=1.0, per_layer="head"),
       "per_layer = 'head'")],
 )
