@@ -145,8 +145,8 @@ def drawn(key, law, first):
     check_key("key", key)
     k = first
     while True:
-        words = jax.random.bits(jax.random.fold_in(key, k), (_BLOCK, 2), np.uint32)
-        words = np.asarray(words).astype(np.uint64)
+        bits = jax.random.bits(jax.random.fold_in(key, k), (_BLOCK, 2), np.uint32)
+        words = np.asarray(bits).astype(np.uint64)
         stops = (words[:, 0] << np.uint64(32)) + words[:, 1] < _thresholds(law, k)
         if stops.any():
             return k + int(np.argmax(stops))

@@ -11,6 +11,6 @@ from jaxpriv.training.planning import make_plan
 from jaxpriv.training.sampling import Batch, capacity, poisson_sample
 from jaxpriv.training.trainer import DPTrainer, Trained
 
-__all__ = ["Batch", "ClippedSum", "DPTrainer", "Groups", "Ledger", "NoiseState", "Plan", "Privacy", "Trained",
-           "add_noise", "capacity", "clipped_sum", "make_plan", "poisson_sample", "private_mean",
-           "spent"]
+__all__ = ["Batch", "ClippedSum", "DPTrainer", "Groups", "Ledger", "NoiseState", "Plan", "Privacy",
+           "Trained", "add_noise", "capacity", "clipped_sum", "make_plan", "poisson_sample",
+           "private_mean", "spent"]

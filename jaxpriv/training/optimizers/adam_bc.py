@@ -10,11 +10,11 @@ from jaxpriv._checks import BELOW_ONE, POSITIVE, check_number
 
 
 class AdamBCState(NamedTuple):
-    """Moving averages, not yet divided by 1 - b^count: of releases, of their squares, and of the
+    """Moving averages, not yet divided by 1 - b^step: of releases, of their squares, and of the
     noise's variance.
     """
 
-    count: jax.Array
+    step: jax.Array
     first: Any
     second: Any
     noise: jax.Array
@@ -72,30 +72,30 @@ def _scale_by_adam_bc(noise_std, b1, b2, floor):
 
     def update(updates, state, parameters=None):
         del parameters
-        std = noise_std(state.count) if callable(noise_std) else noise_std
-        count = state.count + 1
+        std = noise_std(state.step) if callable(noise_std) else noise_std
+        step = state.step + 1
         first = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.first, updates)
         second = jax.tree.map(
             lambda v, g: b2 * v + (1 - b2) * jnp.square(g.astype(v.dtype)), state.second, updates
         )
-        # weighted as the squares are, for schedules; both start at zero, so both lack 1 - b2^count
+        # weighted as the squares are, for schedules; both start at zero, so both lack 1 - b2^step
         noise = b2 * state.noise + (1 - b2) * jnp.asarray(std, state.noise.dtype) ** 2
-        variance = noise / (1 - b2**count)
-        least = variance * _spread(b2, count) if floor is None else floor
+        variance = noise / (1 - b2**step)
+        least = variance * _spread(b2, step) if floor is None else floor
 
         def scaled(m, v, g):
-            moment = jnp.maximum(v / (1 - b2**count) - variance, least)
-            return (m / (1 - b1**count) / jnp.sqrt(moment)).astype(g.dtype)
+            moment = jnp.maximum(v / (1 - b2**step) - variance, least)
+            return (m / (1 - b1**step) / jnp.sqrt(moment)).astype(g.dtype)
 
         return (jax.tree.map(scaled, first, second, updates),
-                AdamBCState(count, first, second, noise))
+                AdamBCState(step, first, second, noise))
 
     return optax.GradientTransformation(init, update)
 
 
-def _spread(b2, count):
+def _spread(b2, step):
     """The standard deviation of a weighted mean of squares of N(0, 1), w_i = (1-b) b^i/(1-b^t).
 
     Var = 2 sum w_i^2 = 2 (1-b)^2/(1-b^t)^2 (1-b^2t)/(1-b^2) = 2 (1-b)/(1+b) (1+b^t)/(1-b^t).
     """
-    return jnp.sqrt(2 * (1 - b2) / (1 + b2) * (1 + b2**count) / (1 - b2**count))
+    return jnp.sqrt(2 * (1 - b2) / (1 + b2) * (1 + b2**step) / (1 - b2**step))

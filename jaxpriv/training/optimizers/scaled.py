@@ -16,10 +16,10 @@ from jaxpriv.training.clipping import clipped_sum
 
 
 class ScaleState(NamedTuple):
-    """second: moving average of squared releases, not yet divided by 1 - b2^count."""
+    """second: moving average of squared releases, not yet divided by 1 - b2^step."""
 
     second: Any
-    count: jax.Array
+    step: jax.Array
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ScaleThenPrivatise:
 
     def scale(self, state):
         """A pytree like the parameters, of entries in (0, 1/eps]."""
-        share = jnp.where(state.count > 0, 1 - self.b2**state.count, 1.0)
+        share = jnp.where(state.step > 0, 1 - self.b2**state.step, 1.0)
         return jax.tree.map(lambda v: 1 / (jnp.sqrt(v / share) + self.eps), state.second)
 
     def update(self, release, state):
@@ -74,7 +74,7 @@ class ScaleThenPrivatise:
             lambda v, g: self.b2 * v + (1 - self.b2) * jnp.square(g.astype(v.dtype)),
             state.second, release,
         )
-        return ScaleState(second, state.count + 1)
+        return ScaleState(second, state.step + 1)
 
 
 def scaled_clipped_sum(loss, parameters, examples, key=None, *, scale, **settings):
@@ -101,9 +101,7 @@ def scaled_clipped_sum(loss, parameters, examples, key=None, *, scale, **setting
         [0.6 0.8] [5.]
     """
     check_floating("scale", scale)
-    same = jax.tree.structure(scale) == jax.tree.structure(parameters)
-    if not same or any(jnp.shape(one) != jnp.shape(other) for one, other
-                       in zip(jax.tree.leaves(scale), jax.tree.leaves(parameters))):
+    if _shapes(scale) != _shapes(parameters):
         raise ValueError("scale is no pytree like the parameters; accepted: one number per entry")
 
     def moved(offset, example, key):
@@ -113,6 +111,11 @@ def scaled_clipped_sum(loss, parameters, examples, key=None, *, scale, **setting
         )
 
     return clipped_sum(moved, jax.tree.map(jnp.zeros_like, scale), examples, key, **settings)
+
+
+def _shapes(tree):
+    """With where they are."""
+    return [(path, jnp.shape(leaf)) for path, leaf in jax.tree.leaves_with_path(tree)]
 
 
 def unscaled(release, scale):
