@@ -37,14 +37,16 @@ def parameter_average(decay):
         >>> optimizer = optax.chain(optax.sgd(1.0), parameter_average(0.9))
         >>> state = optimizer.init(jnp.full(1, 4.0))
         >>> _, state = optimizer.update(jnp.ones(1), state, jnp.full(1, 4.0))
-        >>> print(optax.tree.get(state, "parameter_average").round(1))  # 0.1 * 4 + 0.9 * 3
-        [3.1]
+        >>> print(f"{optax.tree.get(state, 'parameter_average')[0]:.1f}")  # 0.1 * 4 + 0.9 * 3
+        3.1
     """
     check_number("decay", decay, BELOW_ONE)
 
     def init(parameters):
+        # a copy: a step that donates parameters and state may not be given one buffer twice
         wide = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, jnp.promote_types(leaf.dtype, jnp.float32)), parameters
+            lambda leaf: jnp.array(leaf, jnp.promote_types(leaf.dtype, jnp.float32), copy=True),
+            parameters,
         )
         return AverageState(wide, jnp.zeros((), jnp.int32))
 

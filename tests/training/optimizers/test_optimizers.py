@@ -108,11 +108,13 @@ SCALE = jax.tree.map(lambda leaf: jnp.asarray(np.exp(normal(*leaf.shape))), PARA
 
 
 def check_scaled_sum():
-    found = scaled_clipped_sum(loss, PARAMETERS, EXAMPLES, scale=SCALE, clip_norm=0.3)
+    found = jax.jit(lambda: scaled_clipped_sum(loss, PARAMETERS, EXAMPLES, scale=SCALE,
+                                               clip_norm=0.3))()
+    gradient_of = jax.jit(lambda one: jax.grad(loss)(PARAMETERS, one, None))
     expected, norms = 0.0, []
     for i in range(SIZE):
         one = jax.tree.map(lambda leaf, i=i: leaf[i], EXAMPLES)
-        gradient = flat(jax.grad(loss)(PARAMETERS, one, None)) * flat(SCALE)
+        gradient = flat(gradient_of(one)) * flat(SCALE)
         norms.append(np.linalg.norm(gradient))
         expected = expected + gradient * min(1, 0.3 / norms[-1])
     np.testing.assert_allclose(flat(found.total), expected, rtol=3e-5, atol=1e-6)
@@ -202,6 +204,14 @@ def check_average():
 
 def test_average():
     check_average()
+
+
+def test_states_share_no_buffer_with_parameters():
+    """`DPTrainer`'s step donates all of them."""
+    parameters = jnp.ones(3)
+    optimizer = optax.chain(adam_bc(0.1, 1.0), parameter_average(0.9))
+    step = jax.jit(lambda parameters, state: (parameters + 1, state), donate_argnums=(0, 1))
+    step(parameters, optimizer.init(parameters))
 
 
 def test_average_of_low_precision_moves():
