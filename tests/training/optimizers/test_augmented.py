@@ -44,8 +44,8 @@ def test_mean():
 
 
 def test_one_record_moves_the_sum_by_the_clipping_norm():
+    one = jax.tree.map(lambda leaf: leaf[-1:], EXAMPLES)
     for count in (1, 8):
-        one = jax.tree.map(lambda leaf: leaf[-1:], EXAMPLES)
         mean_loss = averaged(loss, shifted, count)
         found = jax.jit(lambda key, mean_loss=mean_loss: clipped_sum(
             mean_loss, PARAMETERS, one, key, clip_norm=0.01))(jax.random.key(0))
