@@ -4,6 +4,7 @@ is there (`private`), and whole (`DPTrainer`).
 
 from jaxpriv.training import sampling
 from jaxpriv.training.clipping import ClippedSum, clipped_sum
+from jaxpriv.training.groups import Groups
 from jaxpriv.training.ledger import Ledger, spent
 from jaxpriv.training.noise import NoiseState, add_noise, private_mean
 from jaxpriv.training.plan import Plan, Privacy
@@ -12,6 +13,6 @@ from jaxpriv.training.private import Private, private
 from jaxpriv.training.sampling import Batch, capacity, limit_records, poisson_sample
 from jaxpriv.training.trainer import DPTrainer, Trained
 
-__all__ = ["Batch", "ClippedSum", "DPTrainer", "Ledger", "NoiseState", "Plan", "Privacy", "Private",
-           "Trained", "add_noise", "capacity", "clipped_sum", "limit_records", "make_plan",
-           "poisson_sample", "private", "private_mean", "sampling", "spent"]
+__all__ = ["Batch", "ClippedSum", "DPTrainer", "Groups", "Ledger", "NoiseState", "Plan", "Privacy",
+           "Private", "Trained", "add_noise", "capacity", "clipped_sum", "limit_records",
+           "make_plan", "poisson_sample", "private", "private_mean", "sampling", "spent"]

@@ -2,14 +2,15 @@
 whose L2 sensitivity is the clipping norm.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxpriv._checks import SCALE, check_floating, check_key, check_number, is_traced
 from jaxpriv.attacks.gradients import l2_norm
+from jaxpriv.training.groups import Groups
 
 # gradients end this share inside the clipping norm:
 # more than a float32 norm of 1e9 entries is off by
@@ -47,8 +48,8 @@ def clipped_sum(
             all True unless given.
         microbatch: examples at once, a divisor of the batch; all of them unless given. No more
             gradients are in memory.
-        per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2,
-            instead of all together.
+        per_layer: True: clip each of the L arrays of the parameters to clip_norm/L^1/2, instead of
+            all together; `Groups`: clip each group of arrays to its share of clip_norm.
 
     Returns: a `ClippedSum`.
     Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in
@@ -82,12 +83,13 @@ def clipped_sum(
         raise ValueError(f"microbatch = {microbatch} does not divide the batch of {size}")
     mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask, bool)
     keys = None if key is None else jax.random.split(key, size)
+    groups, shares = _as_groups(per_layer).limits(parameters)
 
     def some(examples, present, keys):
         values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
             parameters, examples, keys
         )
-        total, norms = _clipped(gradients, present, clip_norm, per_layer)
+        total, norms = _clipped(gradients, present, clip_norm, groups, shares)
         return ClippedSum(total, jnp.where(present, norms, 0.0),
                           jnp.where(present, values.astype(norms.dtype), 0.0),
                           jnp.sum(present & ~jnp.isfinite(norms)))
@@ -115,9 +117,18 @@ def _wide(leaf):
     return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
 
 
-def _clipped(gradients, present, clip_norm, per_layer):
-    """(the sum of the gradients scaled into the norm, their norms;
-    inf where one is not finite), in float32 at least.
+def _as_groups(per_layer):
+    """One group for each array, or for all of them, or those that were given."""
+    if isinstance(per_layer, Groups):
+        return per_layer
+    if per_layer not in (True, False):
+        raise ValueError(f"per_layer = {per_layer!r}; accepted: True, False, Groups")
+    return Groups((lambda path: path) if per_layer else (lambda path: ""))
+
+
+def _clipped(gradients, present, clip_norm, groups, shares):
+    """(the sum of the gradients scaled into the norm, their norms; inf where one is not finite), in
+    float32 at least. groups: of each array; shares: of the norm, of each group.
     """
     leaves, structure = jax.tree.flatten(gradients)
     # one row per example: norm and sum then read the same array, and it is the only one of its size
@@ -137,10 +148,10 @@ def _clipped(gradients, present, clip_norm, per_layer):
             0.0,
         )
 
-    if per_layer:
-        each = [scales(length, bound / math.sqrt(len(flat))) for length in lengths.T]
-    else:
-        each = [scales(norms, bound)] * len(flat)
+    together = norms[:, None] if len(shares) == 1 else jnp.stack(
+        [l2_norm(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1
+    )
+    each = [scales(together[:, group], bound * shares[group]) for group in groups]
     # full precision: accelerators would round the factors to less than the margin
     sums = [jnp.matmul(scale.astype(rows.dtype), rows, precision="highest").reshape(leaf.shape[1:])
             for scale, rows, leaf in zip(each, flat, leaves)]
