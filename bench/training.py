@@ -210,6 +210,7 @@ def accountant(repeats):
     import optax
 
     from jaxpriv.training import Plan, Privacy, make_plan
+    from jaxpriv.training.clipping_settings import Clipping
     from jaxpriv.training.step import compiled_step, data_mesh, fresh_state, make_step
 
     loss, parameters, batch = model_and_data("mlp")
@@ -217,7 +218,7 @@ def accountant(repeats):
     optimizer, mesh = optax.sgd(LEARNING_RATE), data_mesh()
     step = compiled_step(
         make_step(lambda parameters, example, key: loss(parameters, example), optimizer, plan, mesh,
-                  clip_norm=CLIP_NORM, at_once=MICROBATCH), mesh)
+                  Clipping(CLIP_NORM), at_once=MICROBATCH), mesh)
     mask, none = np.ones(BATCH, bool), np.zeros(0, np.int32)
 
     def steps():

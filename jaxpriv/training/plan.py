@@ -229,7 +229,8 @@ class Plan:
             reach = correlated.sensitivity(self.strategy, self.steps,
                                            self.sampler.participation(self))
             parts = [(noise / float(reach), count) for noise, count in parts]
-        return noise_delta(epsilon, self.dim, parts, self.sampler.unlike(self, steps))
+        # one entry more: the count of an adaptive clipping norm
+        return noise_delta(epsilon, self.dim + 1, parts, self.sampler.unlike(self, steps))
 
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""

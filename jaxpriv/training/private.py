@@ -5,11 +5,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
+from jaxpriv._checks import check_floating, check_whole
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.clipping_settings import check_clipping, clipping_of
 from jaxpriv.training.draws import Draws, physical_batch
 from jaxpriv.training.keys import fresh_keys
-from jaxpriv.training.step import State, data_mesh, fresh_state, make_step
+from jaxpriv.training.step import (
+    State,
+    data_mesh,
+    fresh_state,
+    make_step,
+)
 
 
 class PrivateState(NamedTuple):
@@ -40,12 +46,11 @@ class PrivateState(NamedTuple):
 class Private:
     """What `private` returns: `init(model)`, then `step(state, data)` as often as planned."""
 
-    def __init__(self, loss, optimizer, plan, clip_norm, microbatch, per_layer):
+    def __init__(self, loss, optimizer, plan, clipping, microbatch):
         self.plan, self._optimizer, self._mesh = plan, optimizer, data_mesh()
         rows, at_once = physical_batch(plan, plan.dataset_size, self._mesh.size, microbatch)
         self._draws = Draws(plan, plan.dataset_size, rows)
-        self._loss = loss
-        self._made = {"clip_norm": clip_norm, "at_once": at_once, "per_layer": per_layer}
+        self._loss, self._clipping, self._at_once = loss, clipping, at_once
         self.step = jax.jit(self.update)
 
     def init(self, model, *, seed=None):
@@ -64,8 +69,8 @@ class Private:
             raise ValueError(f"model has {dim} parameters; the plan is for {self.plan.dim}")
         keys = fresh_keys(seed)[:3]
         drawn = self._draws.drawn(keys[1], 0)
-        return PrivateState(fresh_state(parameters, self._optimizer, self.plan), keys, drawn,
-                            jnp.bool_(False), merged)
+        state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
+        return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
 
     def update(self, state, data):
         """`step`, not compiled: for a program that has more in it."""
@@ -85,7 +90,7 @@ class Private:
         overflowed = state.overflowed | draw.overflow
         step = make_step(
             lambda values, example, key: self._loss(state.merged(values), example, key),
-            self._optimizer, self.plan, self._mesh, **self._made,
+            self._optimizer, self.plan, self._mesh, self._clipping, at_once=self._at_once,
         )
 
         def one():
@@ -109,14 +114,15 @@ class Private:
         return self.plan.profile(steps=int(state.steps)).epsilon(self.plan.delta)[1]
 
 
-def private(loss, optimizer, plan, *, clip_norm=1.0, microbatch=None, per_layer=False):
+def private(loss, optimizer, plan, *, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
+            scaling=None, microbatch=None):
     """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
     updates and counts.
 
     Args:
         loss: (model, example, key) -> scalar, for one example without a batch axis.
         optimizer: an optax optimiser. plan: from `make_plan`.
-        clip_norm, microbatch, per_layer: as `DPTrainer`.
+        clip_norm, per_layer, adaptive_clipping, scaling, microbatch: as `DPTrainer`.
 
     Returns: an object with `init(model)`, a jitted pure `step(state, data)` for a pytree of all
         records, `update`, the same not compiled, and `epsilon(state)`.
@@ -140,7 +146,8 @@ def private(loss, optimizer, plan, *, clip_norm=1.0, microbatch=None, per_layer=
         >>> bool(np.mean((x @ state.model > 0) == data["y"]) > 0.7), f"{run.epsilon(state):.2f}"
         (True, '0.36')
     """
-    check_number("clip_norm", clip_norm, SCALE)
+    clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
+    check_clipping(clipping, plan)
     if microbatch is not None:
         check_whole("microbatch", microbatch)
-    return Private(loss, optimizer, plan, float(clip_norm), microbatch, per_layer)
+    return Private(loss, optimizer, plan, clipping, microbatch)

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
+from jaxpriv._checks import check_floating, check_whole
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.clipping_settings import check_clipping, clipping_of, clipping_settings
 from jaxpriv.training.draws import Draws, in_sequence, physical_batch
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
@@ -22,7 +23,13 @@ from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.users import records_of_one
-from jaxpriv.training.step import AXIS, compiled_step, data_mesh, fresh_state, make_step
+from jaxpriv.training.step import (
+    AXIS,
+    compiled_step,
+    data_mesh,
+    fresh_state,
+    make_step,
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,10 @@ class DPTrainer:
             noise_multiplier: see `make_plan`: one of the three may be left out and is solved for;
             usually the noise.
         clip_norm: in [1e-15, 1e15]. per_layer: clip every array of the parameters on its
-            own, as `clipped_sum`.
+            own, or a `Groups`, as `clipped_sum`.
+        adaptive_clipping: a `training.adaptive_clipping.AdaptiveClipping`, which moves the clipping
+            norm; its count is within the noise that is accounted. scaling: a
+            `training.optimizers.ScaleThenPrivatise`; clip_norm is then of scaled gradients.
         schedule, sampler, noise, records_per_user: as `make_plan`: how the noise varies, how
             batches are drawn, whether the noise is correlated, and whether users are protected.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
@@ -107,9 +117,10 @@ class DPTrainer:
     """
 
     def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
-                 noise_multiplier=None, clip_norm=1.0, per_layer=False, schedule=None,
-                 sampler=None, noise="independent", records_per_user=1, microbatch=None, mesh=None):
-        check_number("clip_norm", clip_norm, SCALE)
+                 noise_multiplier=None, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
+                 scaling=None, schedule=None, sampler=None, noise="independent", records_per_user=1,
+                 microbatch=None, mesh=None):
+        self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
         if epochs is not None and steps is not None:
@@ -131,8 +142,7 @@ class DPTrainer:
         self._settings = {"batch_size": batch_size, "steps": steps,
                           "noise_multiplier": noise_multiplier, "schedule": schedule,
                           "sampler": sampler, "noise": noise, "records_per_user": records_per_user}
-        self._epochs, self.clip_norm = epochs, float(clip_norm)
-        self._per_layer, self._microbatch = per_layer, microbatch
+        self._epochs, self._microbatch = epochs, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
 
     @property
@@ -217,8 +227,10 @@ class DPTrainer:
             raise ValueError(
                 f"canaries = {canaries} is outside its range [0, {self.dim} parameters]"
             )
-        header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm,
-                  "target": str(self.privacy), "per_layer": self._per_layer, "canaries": candidates,
+        check_clipping(self._clipping, plan)
+        header = {"plan": plan.settings(), "delta": plan.delta,
+                  **clipping_settings(self._clipping, self.parameters),
+                  "target": str(self.privacy), "canaries": candidates,
                   "seed": seed, "record_releases": bool(record_releases), "settings": settings}
         with contextlib.ExitStack() as stack:
             run = stack.enter_context(Run.resume(folder, header, [data, canaries]) if resume
@@ -256,13 +268,12 @@ class DPTrainer:
             self.optimizer,
             plan,
             self.mesh,
-            clip_norm=self.clip_norm,
+            self._clipping,
             at_once=at_once,
-            per_layer=self._per_layer,
             places=places,
         )
         step = compiled_step(step, self.mesh)
-        start = fresh_state(self.parameters, self.optimizer, plan, len(places))
+        start = fresh_state(self.parameters, self.optimizer, plan, self._clipping, len(places))
         run.same_start(start)
         state = run.restored(self._everywhere(start))
         releases = run.releases(plan.steps, self.dim) if told.record else None

@@ -74,6 +74,7 @@ def test_memory_is_that_of_a_microbatch():
     """
     import optax
 
+    from jaxpriv.training.clipping_settings import Clipping
     from jaxpriv.training.step import compiled_step, data_mesh, fresh_state, make_step
     from tests.training.problems import quiet
 
@@ -85,7 +86,7 @@ def test_memory_is_that_of_a_microbatch():
     sizes = []
     for at_once in (64, 8):
         step = compiled_step(make_step(
-            loss, optax.sgd(0.1), quiet(d), data_mesh(), clip_norm=1.0, at_once=at_once
+            loss, optax.sgd(0.1), quiet(d), data_mesh(), Clipping(), at_once=at_once
         ), data_mesh())
         state = fresh_state(jnp.zeros(d, jnp.float32), optax.sgd(0.1), quiet(d))
         program = step.lower(state, jax.random.key(0), jax.random.key(1),
