@@ -27,6 +27,8 @@ def noise_of(noise, sampler, privacy, dataset_size, batch_size, steps):
     check_number("batch_size", batch_size, POSITIVE)
     if noise == "banded" and sampler is None:
         best = correlated.plan(steps, dataset_size, batch_size, **privacy.target).best
+        if best.bands == 1:
+            return Poisson(), correlated.Identity()
         return CyclicPoisson(best.bands), best.strategy
     participation: correlated.CyclicPoisson | correlated.MinSeparation
     if noise == "banded" and isinstance(sampler, CyclicPoisson):

@@ -37,8 +37,8 @@ def make_plan(
             correlated noise, the noise multiplier alone is solved for; of the batch size and the
             steps Poisson, cut and fixed-size batches with independent noise.
         noise: "independent"; "banded", optimised with as many bands as a cyclic sampler has groups
-            (which are chosen as well where no sampler is given: `correlated.plan`), or up to 32 in
-            order; "buffered", a BLT of 3 buffers, in order; or a strategy of `jaxpriv.correlated`.
+            (which are chosen as well where no sampler is given, and may be one, independent noise:
+            `correlated.plan`), or up to 32 in order; "buffered", a BLT of 3 buffers, in order; or a strategy of `jaxpriv.correlated`.
         records_per_user: 1 for records, K > 1 for users with K records at most.
 
     Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its

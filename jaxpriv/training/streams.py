@@ -71,7 +71,8 @@ def _banded(direct, read, keep_g):
         kept, place = g if keep_g else found, jnp.mod(step, count)
         return found, jax.tree.map(lambda past, new: past.at[place].set(new), state, kept)
 
-    return Stream(lambda parameters: _like(parameters, count), noise)
+    # Orbax keeps no empty arrays
+    return Stream(lambda parameters: _like(parameters, count) if count else (), noise)
 
 
 def _buffered(decay, scale):
