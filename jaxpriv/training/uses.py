@@ -70,7 +70,8 @@ class Use(NamedTuple):
             ids = met.reshape(t)
             if self.equation.params["mode"] == jax.lax.GatherScatterMode.CLIP:
                 ids = jnp.clip(ids, 0, p - 1)
-            return jnp.where((ids >= 0) & (ids < p), ids, p), delta.reshape(t, d)
+            inside = (ids >= 0) & (ids < p)
+            return jnp.where(inside, ids, p), jnp.where(inside[:, None], delta.reshape(t, d), 0)
         contracting, _ = self.equation.params["dimension_numbers"]
         # in the order in which the parameter's axes are contracted
         other = list(contracting[1 - self.operand])
