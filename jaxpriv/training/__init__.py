@@ -3,13 +3,16 @@ and whole (`DPTrainer`).
 """
 
 from jaxpriv.training.clipping import ClippedSum, clipped_sum
+from jaxpriv.training.ghost import ghost_clipped_sum
 from jaxpriv.training.ledger import Ledger, spent
+from jaxpriv.training.memory import microbatch_that_fits
 from jaxpriv.training.noise import NoiseState, add_noise, private_mean
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan
 from jaxpriv.training.sampling import Batch, capacity, poisson_sample
+from jaxpriv.training.trainable import trainable
 from jaxpriv.training.trainer import DPTrainer, Trained
 
 __all__ = ["Batch", "ClippedSum", "DPTrainer", "Ledger", "NoiseState", "Plan", "Privacy", "Trained",
-           "add_noise", "capacity", "clipped_sum", "make_plan", "poisson_sample", "private_mean",
-           "spent"]
+           "add_noise", "capacity", "clipped_sum", "ghost_clipped_sum", "make_plan",
+           "microbatch_that_fits", "poisson_sample", "private_mean", "spent", "trainable"]
