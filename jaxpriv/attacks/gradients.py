@@ -68,8 +68,8 @@ def taken_apart(model):
         return model, lambda parameters: parameters
     from flax import nnx
 
-    graph, parameters, others = nnx.split(model, nnx.Param, ...)
-    return parameters, lambda values: nnx.merge(graph, values, others)
+    graph, parameters, *others = nnx.split(model, nnx.Param, ...)
+    return parameters, lambda values: nnx.merge(graph, values, *others)
 
 
 def is_module(model):

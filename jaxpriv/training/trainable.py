@@ -59,7 +59,7 @@ def _module(model, which):
         raise ValueError(
             f"trainable = {which!r}; accepted for an NNX module: an NNX filter"
         ) from None
-    graph, parameters, rest = nnx.split(model, nnx.All(nnx.Param, which), ...)
+    graph, parameters, *rest = nnx.split(model, nnx.All(nnx.Param, which), ...)
     if not jax.tree.leaves(parameters):
         names = [jax.tree_util.keystr(path)
                  for path, _ in jax.tree.leaves_with_path(nnx.state(model, nnx.Param))]
@@ -67,4 +67,4 @@ def _module(model, which):
             f"trainable = {which!r} leaves no parameter; accepted: a filter that holds for some of "
             + ", ".join(names)
         )
-    return parameters, lambda values: nnx.merge(graph, values, rest)
+    return parameters, lambda values: nnx.merge(graph, values, *rest)

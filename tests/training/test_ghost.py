@@ -149,7 +149,8 @@ PROBLEMS = {
     "table": lambda: (words, TABLE, {"['table']"}),
     "tied": lambda: (tied, TABLE, set()),
     "twice": lambda: (twice, {"w": normal(2, WIDTH, WIDTH)}, set()),
-    "loop": lambda: (looped, {"w": normal(2, 2, WIDTH, WIDTH), "v": normal(3, WIDTH, WIDTH)}, set()),
+    "loop": lambda: (
+        looped, {"w": normal(2, 2, WIDTH, WIDTH), "v": normal(3, WIDTH, WIDTH)}, set()),
     "custom derivative": lambda: (custom, {"w": normal(2, WIDTH, WIDTH)}, set()),
     "merged": lambda: (merged, {"a": normal(2, WIDTH, 8), "b": normal(3, 8, WIDTH)}, set()),
     "calls": lambda: (kept_again, dense_parameters(), {"['w']", "['v']"}),
@@ -170,7 +171,7 @@ def hidden(loss, parameters, examples):
 
 
 def check_same(loss, parameters, examples, key=None, tolerance=1e-4, **settings):
-    found = jax.jit(lambda p, e: ghost.ghost_clipped_sum(loss, p, e, key, **settings))(
+    found = jax.jit(lambda p, e: training.ghost_clipped_sum(loss, p, e, key, **settings))(
         parameters, examples
     )
     want = jax.jit(lambda p, e: training.clipped_sum(loss, p, e, key, **settings))(
@@ -234,7 +235,7 @@ def planted(p, example, key):
 ZEROS = {"w": jnp.zeros((WIDTH, WIDTH), jnp.float32), "b": jnp.zeros(2, jnp.float32)}
 SCALES = [1e-30, 1e-12, 1.0, 1e18, 1e30, 3e37, 1e38, np.inf, np.nan]
 SUMMED = {per_layer: jax.jit(
-    lambda examples, clip_norm, per_layer=per_layer: ghost.ghost_clipped_sum(
+    lambda examples, clip_norm, per_layer=per_layer: training.ghost_clipped_sum(
         planted, ZEROS, examples, clip_norm=clip_norm, per_layer=per_layer))
     for per_layer in (False, True)}
 
@@ -318,10 +319,11 @@ def test_rounding_of_long_rows(rows, width):
         for g in (np.full((rows, width), 0.7), random.normal(size=(rows, width)),
                   np.where(np.arange(rows)[:, None] % 2, 1.0, -1.0) * np.full(width, 0.3)):
             x, g = np.float32(x), np.float32(g)
+            wide_x, wide_g = x.astype(float), g.astype(float)
             shape = jax.ShapeDtypeStruct((width, width), jnp.float32)
             use = ghost._traced(lambda w, x, key: jnp.sum(x @ w), shape, (x[None], None))[1][0]
-            part = ghost._products_of(use, jnp.float32(0), jnp.asarray(x)[None], jnp.asarray(g)[None])
-            exact = np.sum((x.astype(float) @ x.T.astype(float)) * (g.astype(float) @ g.T.astype(float)))
+            part = ghost._products_of(use, jnp.float32(0), jnp.asarray(x[None]), jnp.asarray(g[None]))
+            exact = np.sum((wide_x @ wide_x.T) * (wide_g @ wide_g.T))
             bound = np.sum(np.linalg.norm(x, axis=1) * np.linalg.norm(g, axis=1))
             found = float(part.lengths[0])
             # the rounding that the derivation allows, 192 of the 256 u that are added
@@ -350,10 +352,10 @@ def check_non_finite():
         gone = np.isinf(found.norms)
         assert found.non_finite == gone.sum() >= 2
         good = jax.tree.map(lambda leaf, gone=gone: leaf[~gone], bad)
-        want = ghost.ghost_clipped_sum(loss, parameters, good, clip_norm=0.5)
+        want = training.ghost_clipped_sum(loss, parameters, good, clip_norm=0.5)
         np.testing.assert_allclose(flat(found.total), flat(want.total), rtol=1e-4, atol=1e-6)
     # padding may hold anything
-    masked = ghost.ghost_clipped_sum(dense, parameters, bad, clip_norm=0.5, mask=~gone)
+    masked = training.ghost_clipped_sum(dense, parameters, bad, clip_norm=0.5, mask=~gone)
     np.testing.assert_allclose(flat(masked.total), flat(want.total), rtol=1e-4, atol=1e-6)
     assert masked.non_finite == 0
 
@@ -385,7 +387,7 @@ def test_inside_a_sharded_step():
             def loss(w, row, _):
                 return dense({**frozen, "w": w}, *row)
 
-            return jax.lax.psum(ghost.ghost_clipped_sum(
+            return jax.lax.psum(training.ghost_clipped_sum(
                 loss, w, (examples, keys), clip_norm=0.5, microbatch=3).total, training.step.AXIS)
 
         frozen = {name: parameters[name] * 2 for name in ("b", "v")}
@@ -412,7 +414,7 @@ def test_needs_less_memory():
         call = jax.jit(lambda w, x: summed(loss, w, x, clip_norm=1.0))
         return call.lower(w, x).compile().memory_analysis().temp_size_in_bytes
 
-    assert program(ghost.ghost_clipped_sum) < program(training.clipped_sum) / 8
+    assert program(training.ghost_clipped_sum) < program(training.clipped_sum) / 8
 
 
 @pytest.mark.parametrize(
@@ -423,16 +425,16 @@ def test_needs_less_memory():
 )
 def test_errors(settings, match):
     with pytest.raises(ValueError, match=match):
-        ghost.ghost_clipped_sum(dense, dense_parameters(), sequences(), **settings)
+        training.ghost_clipped_sum(dense, dense_parameters(), sequences(), **settings)
     with pytest.raises(ValueError, match="leading"):
-        ghost.ghost_clipped_sum(dense, dense_parameters(), {"x": np.zeros(3), "y": np.zeros(2)},
+        training.ghost_clipped_sum(dense, dense_parameters(), {"x": np.zeros(3), "y": np.zeros(2)},
                                 clip_norm=1.0)
     with pytest.raises(ValueError, match=r"parameters\['w'\] is int"):
-        ghost.ghost_clipped_sum(dense, {"w": np.arange(3)}, sequences(), clip_norm=1.0)
+        training.ghost_clipped_sum(dense, {"w": np.arange(3)}, sequences(), clip_norm=1.0)
 
 
 def test_what_is_no_scalar_is_refused():
     with pytest.raises(TypeError, match="scalar"):
-        ghost.ghost_clipped_sum(
+        training.ghost_clipped_sum(
             lambda p, example, key: example["x"] @ p["w"], dense_parameters(), sequences(),
             clip_norm=1.0)

@@ -46,7 +46,7 @@ def test_free_memory(monkeypatch):
     assert memory.free_memory(device) == 70
     assert 2**28 < memory.free_memory(SimpleNamespace(memory_stats=lambda: None)) < 2**46
     monkeypatch.setattr(memory, "free_memory", lambda: 100)
-    assert memory.microbatch_that_fits(Programs(lambda size: 10 * size), SIZES) == 8
+    assert training.microbatch_that_fits(Programs(lambda size: 10 * size), SIZES) == 8
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_free_memory(monkeypatch):
 )
 def test_errors(sizes, budget, match):
     with pytest.raises(ValueError, match=match):
-        memory.microbatch_that_fits(Programs(lambda size: 10 * size), sizes, budget)
+        training.microbatch_that_fits(Programs(lambda size: 10 * size), sizes, budget)
     with pytest.raises(ValueError, match="does not tell"):
         memory.needed(SimpleNamespace(memory_analysis=lambda: None))
 
@@ -73,5 +73,5 @@ def test_of_real_programs(summed):
         return jax.jit(step).lower(jax.ShapeDtypeStruct((64, 64), jnp.float32), rows).compile()
 
     most = memory.needed(compiled_for(32))
-    found = memory.microbatch_that_fits(compiled_for, SIZES[:-1], most // 2 + 2**14)
+    found = training.microbatch_that_fits(compiled_for, SIZES[:-1], most // 2 + 2**14)
     assert found in (8, 16)
