@@ -19,24 +19,24 @@ _PIECE = 128
 def ghost_clipped_sum(
     loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False
 ):
-    """`clipped_sum` in less memory.
+    """`clipped_sum` without per-example gradients of matrices in memory ("ghost clipping").
 
-    A matrix that enters the loss once, in a product with what depends on the example (dense layers,
-    projections of attention), or a table that is looked up once, has no per-example gradients
-    in memory, where what goes into the layer and the cotangent of what comes out are smaller: t of
-    p + d numbers in place of p d. All other parameters have ordinary per-example gradients:
-    biases, convolutions, tied weights, what is used within loops or functions with derivatives of
-    their own.
+    A matrix that is multiplied once by what depends on the example (dense layers, the projections
+    of attention), or a table that is looked up once (embeddings), has a gradient of p d entries
+    that is a sum of t products of what goes in, p numbers, and the cotangent of what comes out, d:
+    where t (p + d) < p d, only those are kept. All else has ordinary per-example gradients: small
+    matrices (adapters), biases, convolutions, what is used more than once (tied weights), in loops,
+    or in functions with derivatives of their own.
 
     Args: as `clipped_sum`.
-    Returns: a `ClippedSum`: that of `clipped_sum`, but that lengths of such matrices are up to
-        4e-6 (sum_t |x_t| |g_t|)^2/|sum_t x_t g_t'|^2 of themselves too large, over the
-        t rows of a layer, plus rounding (of float32; in float64 1e-14); and that
-        rows of 2^127 count as not finite.
-    Guarantee: as of `clipped_sum`.
-    Raises: ValueError as `clipped_sum`.
-    Source: Goodfellow 2015; Lee and Kifer 2021; Li et al. 2022; one backward pass
-        as Bu et al. 2023.
+    Returns: a `ClippedSum`, that of `clipped_sum` up to rounding and to two differences. Norms are
+        too large, never too small: n by up to 1.4e-5 S^2/n of each such layer's gradient, S the sum
+        of the t products' lengths, S^2 about t n^2 for rows without a common direction (float32; in
+        float64 3e-14). And such a layer's rows of length 2^126 or more count as not finite.
+    Guarantee: as of `clipped_sum`. One backward pass gives norms and sum, from the same numbers.
+    Raises: ValueError as `clipped_sum`; TypeError for a loss that is no scalar.
+    Source: Goodfellow 2015; Lee and Kifer 2021; Li et al. 2022, section 4; Bu et al. 2023, who use
+        one backward pass.
 
         >>> import jax, jax.numpy as jnp
         >>> def loss(w, x, key):

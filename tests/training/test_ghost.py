@@ -322,7 +322,8 @@ def test_rounding_of_long_rows(rows, width):
             wide_x, wide_g = x.astype(float), g.astype(float)
             shape = jax.ShapeDtypeStruct((width, width), jnp.float32)
             use = ghost._traced(lambda w, x, key: jnp.sum(x @ w), shape, (x[None], None))[1][0]
-            part = ghost._products_of(use, jnp.float32(0), jnp.asarray(x[None]), jnp.asarray(g[None]))
+            one = jnp.asarray(x[None]), jnp.asarray(g[None])
+            part = ghost._products_of(use, jnp.float32(0), *one)
             exact = np.sum((wide_x @ wide_x.T) * (wide_g @ wide_g.T))
             bound = np.sum(np.linalg.norm(x, axis=1) * np.linalg.norm(g, axis=1))
             found = float(part.lengths[0])
