@@ -217,6 +217,19 @@ def test_bfloat16(name):
     check_same(dense, parameters, sequences(), tolerance=0.01, clip_norm=0.5)
 
 
+def test_mixed_precision():
+    """Parameters in float32, layers in bfloat16: sums are in float32."""
+    layer = nnx.Linear(WIDTH, 2 * WIDTH, dtype=jnp.bfloat16, rngs=nnx.Rngs(0))
+    graph, parameters = nnx.split(layer)
+
+    def loss(parameters, example, key):
+        out = jax.checkpoint(lambda p, x: nnx.merge(graph, p)(x))(parameters, example["x"])
+        return answer(jnp.tanh(out).sum(0), example)
+
+    assert hidden(loss, parameters, sequences()) == {"['kernel'].value"}
+    check_same(loss, parameters, sequences(), tolerance=0.01, clip_norm=0.5)
+
+
 @pytest.mark.parametrize("mode", ["fill", "clip", "drop"])
 def test_numbers_outside_a_table(mode):
     def loss(p, example, key):
@@ -353,10 +366,12 @@ def check_non_finite():
         gone = np.isinf(found.norms)
         assert found.non_finite == gone.sum() >= 2
         good = jax.tree.map(lambda leaf, gone=gone: leaf[~gone], bad)
-        want = training.ghost_clipped_sum(loss, parameters, good, clip_norm=0.5)
+        want = jax.jit(lambda rows, loss=loss: training.ghost_clipped_sum(
+            loss, parameters, rows, clip_norm=0.5))(good)
         np.testing.assert_allclose(flat(found.total), flat(want.total), rtol=1e-4, atol=1e-6)
     # padding may hold anything
-    masked = training.ghost_clipped_sum(dense, parameters, bad, clip_norm=0.5, mask=~gone)
+    masked = jax.jit(lambda rows: training.ghost_clipped_sum(
+        dense, parameters, rows, clip_norm=0.5, mask=~gone))(bad)
     np.testing.assert_allclose(flat(masked.total), flat(want.total), rtol=1e-4, atol=1e-6)
     assert masked.non_finite == 0
 
