@@ -42,7 +42,7 @@ def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, c
         raise ValueError(
             f"examples has leading axes {sorted(sizes)}; accepted: one common leading axis"
         )
-    chosen, restored = _split(parameters, keep)
+    chosen, restored = split(parameters, keep)
     gradient = jax.grad(lambda some, example: loss(restored(some), example))
 
     def row(example):
@@ -64,11 +64,11 @@ def taken_apart(model):
     """(the parameters of an NNX module, the function that makes it of others, a pytree itself);
     any other pytree is its own parameters.
     """
-    # whoever has a module has imported it; others need not wait for it
-    nnx = sys.modules.get("flax.nnx")
-    if nnx is None or not isinstance(model, nnx.Module):
+    if not is_module(model):
         return model, jax.tree_util.Partial(_same)
-    graph, parameters, others = nnx.split(model, nnx.Param, ...)
+    from flax import nnx
+
+    graph, parameters, *others = nnx.split(model, nnx.Param, ...)
     return parameters, jax.tree_util.Partial(_merged, graph, others)
 
 
@@ -77,19 +77,28 @@ def _same(parameters):
 
 
 def _merged(graph, others, parameters):
-    return sys.modules["flax.nnx"].merge(graph, parameters, others)
+    return sys.modules["flax.nnx"].merge(graph, parameters, *others)
 
 
-def _split(parameters, keep):
-    """The leaves that count, and the function that puts them back among the others."""
+def is_module(model):
+    """Whether it is an NNX module: whoever has one has imported Flax; others need not wait."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(model, nnx.Module)
+
+
+def split(parameters, keep, name="keep"):
+    """The leaves that count, and the function that puts them back among the others.
+    name: of the test in errors.
+    """
     if keep is None:
         return parameters, lambda chosen: chosen
     paths, structure = jax.tree.flatten_with_path(parameters)
     names, leaves = [jax.tree_util.keystr(path) for path, _ in paths], [leaf for _, leaf in paths]
-    marks = [bool(keep(name)) for name in names]
+    marks = [bool(keep(path)) for path in names]
     if not any(marks):
         raise ValueError(
-            f"keep leaves no parameter; accepted: a test that holds for some of {', '.join(names)}"
+            f"{name} leaves no parameter; accepted: a test that holds for some of "
+            + ", ".join(names)
         )
 
     def restored(chosen):

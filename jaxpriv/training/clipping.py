@@ -2,6 +2,7 @@
 whose L2 sensitivity is the clipping norm.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -67,6 +68,21 @@ def clipped_sum(
         >>> print(f"{found.total[0]:.3f} {found.total[1]:.3f}", int(found.non_finite))
         0.700 0.800 1
     """
+    groups, shares = as_groups(per_layer).limits(parameters)
+
+    def some(examples, present, keys):
+        values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
+            parameters, examples, keys
+        )
+        leaves, structure = jax.tree.flatten(gradients)
+        sums, norms = clipped(list(map(rows_of, leaves)), present, clip_norm, groups, shares)
+        return found_in(jax.tree.unflatten(structure, sums), norms, values, present)
+
+    return in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch)
+
+
+def in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch):
+    """`ClippedSum` of all, from that of a microbatch: some(examples, mask, keys)."""
     if not is_traced(clip_norm):
         check_number("clip_norm", clip_norm, SCALE)
     if key is not None:
@@ -83,16 +99,6 @@ def clipped_sum(
         raise ValueError(f"microbatch = {microbatch} does not divide the batch of {size}")
     mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask, bool)
     keys = None if key is None else jax.random.split(key, size)
-    groups, shares = _as_groups(per_layer).limits(parameters)
-
-    def some(examples, present, keys):
-        values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
-            parameters, examples, keys
-        )
-        total, norms = _clipped(gradients, present, clip_norm, groups, shares)
-        return ClippedSum(total, jnp.where(present, norms, 0.0),
-                          jnp.where(present, values.astype(norms.dtype), 0.0),
-                          jnp.sum(present & ~jnp.isfinite(norms)))
 
     if microbatch == size:  # outside a loop XLA compiles some convolutions to faster code
         return some(examples, mask, keys)
@@ -101,7 +107,7 @@ def clipped_sum(
         found = some(*rows)
         return jax.tree.map(jnp.add, total, found.total), found._replace(total=None)
 
-    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(leaf)), parameters)
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), wide(leaf)), parameters)
     rows = jax.tree.map(
         lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
         (examples, mask, keys),
@@ -112,12 +118,19 @@ def clipped_sum(
     )
 
 
-def _wide(leaf):
+def found_in(total, norms, values, present):
+    """The `ClippedSum` of a microbatch."""
+    return ClippedSum(total, jnp.where(present, norms, 0.0),
+                      jnp.where(present, values.astype(norms.dtype), 0.0),
+                      jnp.sum(present & ~jnp.isfinite(norms)))
+
+
+def wide(*leaves):
     """At least float32: sums of thousands of gradients in bfloat16 would lose the small ones."""
-    return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
+    return jnp.promote_types(jnp.result_type(*leaves), jnp.float32)
 
 
-def _as_groups(per_layer):
+def as_groups(per_layer):
     """One group for each array, or for all of them, or those that were given."""
     if isinstance(per_layer, Groups):
         return per_layer
@@ -126,16 +139,35 @@ def _as_groups(per_layer):
     return Groups((lambda path: path) if per_layer else (lambda path: ""))
 
 
-def _clipped(gradients, present, clip_norm, groups, shares):
-    """(the sum of the gradients scaled into the norm, their norms; inf where one is not finite), in
-    float32 at least. groups: of each array; shares: of the norm, of each group.
+class Part(NamedTuple):
+    """The gradients of one array of the parameters: their lengths, `Float[Array, "batch"]`, inf
+    where one is not finite, and summed(scales), the sum of the gradients times these factors, which
+    are 0 where a gradient is not finite.
     """
-    leaves, structure = jax.tree.flatten(gradients)
+
+    lengths: jax.Array
+    summed: Callable
+
+
+def rows_of(gradients):
+    """The `Part` of per-example gradients, in float32 at least."""
     # one row per example: norm and sum then read the same array, and it is the only one of its size
-    flat = [_finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
-    lengths = jnp.stack(
-        [jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1
-    )
+    rows = _finite(gradients.astype(wide(gradients)).reshape(len(gradients), -1))
+    lengths = l2_norm(rows)
+
+    def summed(scales):
+        # full precision: accelerators would round the factors to less than the margin
+        flat = jnp.matmul(scales.astype(rows.dtype), rows, precision="highest")
+        return flat.reshape(gradients.shape[1:])
+
+    return Part(jnp.where(lengths < top(lengths), lengths, jnp.inf), summed)
+
+
+def clipped(parts, present, clip_norm, groups, shares):
+    """(for each part the sum of its gradients scaled into the norm, the gradients' norms;
+    inf where one is not finite). groups: of each part; shares: of the norm, of each group.
+    """
+    lengths = jnp.stack([part.lengths for part in parts], -1)
     norms = l2_norm(lengths)
     norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
     bound = (1 - MARGIN) * clip_norm
@@ -152,19 +184,16 @@ def _clipped(gradients, present, clip_norm, groups, shares):
         [l2_norm(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1
     )
     each = [scales(together[:, group], bound * shares[group]) for group in groups]
-    # full precision: accelerators would round the factors to less than the margin
-    sums = [jnp.matmul(scale.astype(rows.dtype), rows, precision="highest").reshape(leaf.shape[1:])
-            for scale, rows, leaf in zip(each, flat, leaves)]
-    return jax.tree.unflatten(structure, sums), norms
+    return [part.summed(scale) for part, scale in zip(parts, each)], norms
 
 
-def _top(array):
+def top(array):
     """What counts as not finite from here on: a power of two, which is finite in bfloat16 too."""
     return 2.0 ** (jnp.finfo(array.dtype).maxexp - 1)
 
 
 def _finite(array):
-    """NaN and infinities become `_top`: their gradient's length shows them,
+    """NaN and infinities become `top`: their gradient's length shows them,
     and 0 times it is 0, not NaN.
     """
-    return jnp.where(jnp.abs(array) < _top(array), array, _top(array))
+    return jnp.where(jnp.abs(array) < top(array), array, top(array))

@@ -13,29 +13,33 @@ class Clipping(NamedTuple):
     """How gradients are clipped.
 
     clip_norm: in [1e-15, 1e15], or where an adaptive one begins. per_layer: as `clipped_sum`.
-    adaptive: an `AdaptiveClipping`, or None. scaling: a `ScaleThenPrivatise`, or None.
+    adaptive: an `AdaptiveClipping`, or None. scaling: a `ScaleThenPrivatise`, or None. ghost:
+    whether matrices have no per-example gradients in memory.
     """
 
     clip_norm: float = 1.0
     per_layer: Any = False
     adaptive: Any = None
     scaling: Any = None
+    ghost: bool = False
 
 
-def clipping_of(clip_norm, per_layer, adaptive, scaling):
+def clipping_of(clip_norm, per_layer, adaptive, scaling, ghost):
     """A `Clipping`. Raises: ValueError for values outside their range."""
     check_number("clip_norm", clip_norm, SCALE)
     for name, value, kind in (("adaptive_clipping", adaptive, AdaptiveClipping),
                               ("scaling", scaling, ScaleThenPrivatise)):
         if value is not None and not isinstance(value, kind):
             raise ValueError(f"{name} = {value!r}; accepted: a {kind.__name__}, or None")
-    return Clipping(float(clip_norm), per_layer, adaptive, scaling)
+    if ghost and scaling is not None:
+        raise ValueError("scaling scales per-example gradients, which ghost does without")
+    return Clipping(float(clip_norm), per_layer, adaptive, scaling, bool(ghost))
 
 
 def clipping_settings(clipping, parameters):
     """As JSON holds it; groups of arrays as they are in these parameters."""
     groups = clipping.per_layer
-    return {"clip_norm": clipping.clip_norm,
+    return {"clip_norm": clipping.clip_norm, "ghost": clipping.ghost,
             "per_layer": groups.limits(parameters) if isinstance(groups, Groups) else groups,
             **{name: asdict(value) for name, value in (("adaptive_clipping", clipping.adaptive),
                                                        ("scaling", clipping.scaling)) if value}}

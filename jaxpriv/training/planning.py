@@ -38,7 +38,8 @@ def make_plan(
             steps Poisson, cut and fixed-size batches with independent noise.
         noise: "independent"; "banded", optimised with as many bands as a cyclic sampler has groups
             (which are chosen as well where no sampler is given, and may be one, independent noise:
-            `correlated.plan`), or up to 32 in order; "buffered", a BLT of 3 buffers, in order; or a strategy of `jaxpriv.correlated`.
+            `correlated.plan`), or up to 32 in order; "buffered", a BLT of 3 buffers, in order; or a
+            strategy of `jaxpriv.correlated`.
         records_per_user: 1 for records, K > 1 for users with K records at most.
 
     Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its

@@ -115,14 +115,14 @@ class Private:
 
 
 def private(loss, optimizer, plan, *, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
-            scaling=None, microbatch=None):
+            scaling=None, ghost=False, microbatch=None):
     """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
     updates and counts.
 
     Args:
         loss: (model, example, key) -> scalar, for one example without a batch axis.
         optimizer: an optax optimiser. plan: from `make_plan`.
-        clip_norm, per_layer, adaptive_clipping, scaling, microbatch: as `DPTrainer`.
+        clip_norm, per_layer, adaptive_clipping, scaling, ghost, microbatch: as `DPTrainer`.
 
     Returns: an object with `init(model)`, a jitted pure `step(state, data)` for a pytree of all
         records, `update`, the same not compiled, and `epsilon(state)`.
@@ -146,7 +146,7 @@ def private(loss, optimizer, plan, *, clip_norm=1.0, per_layer=False, adaptive_c
         >>> bool(np.mean((x @ state.model > 0) == data["y"]) > 0.7), f"{run.epsilon(state):.2f}"
         (True, '0.36')
     """
-    clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
+    clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling, ghost)
     check_clipping(clipping, plan)
     if microbatch is not None:
         check_whole("microbatch", microbatch)

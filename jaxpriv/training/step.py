@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxpriv.training.adaptive_clipping import split_plan
 from jaxpriv.training.clipping import MARGIN, clipped_sum
 from jaxpriv.training.clipping_settings import Clipping
+from jaxpriv.training.ghost import ghost_clipped_sum
 from jaxpriv.training.noise import noisy_mean, normal_like
 from jaxpriv.training.optimizers.scaled import scaled_clipped_sum, unscaled
 from jaxpriv.training.streams import stream_of
@@ -93,7 +94,9 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
     stream = stream_of(plan.strategy)
 
     def local(parameters, rows, mask, keys, clip_norm, scale):
-        summed = partial(scaled_clipped_sum, scale=scale) if scaling else clipped_sum
+        summed = ghost_clipped_sum if clipping.ghost else clipped_sum
+        if scaling:
+            summed = partial(scaled_clipped_sum, scale=scale)
         found = summed(lambda values, row, _: loss(values, *row), parameters, (rows, keys),
                        clip_norm=clip_norm, mask=mask, microbatch=at_once,
                        per_layer=clipping.per_layer)

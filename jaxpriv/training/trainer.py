@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from jaxpriv._checks import check_floating, check_whole
-from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv._checks import check_whole
 from jaxpriv.training.clipping_settings import check_clipping, clipping_of, clipping_settings
 from jaxpriv.training.draws import Draws, in_sequence, physical_batch
 from jaxpriv.training.plan import Plan, Privacy
@@ -30,6 +29,7 @@ from jaxpriv.training.step import (
     fresh_state,
     make_step,
 )
+from jaxpriv.training.trainable import trainable as trained_part
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,8 @@ class DPTrainer:
         adaptive_clipping: a `training.adaptive_clipping.AdaptiveClipping`, which moves the clipping
             norm; its count is within the noise that is accounted. scaling: a
             `training.optimizers.ScaleThenPrivatise`; clip_norm is then of scaled gradients.
+        ghost: no per-example gradients of matrices, as `ghost_clipped_sum`: less memory.
+        trainable: which parameters are trained, as `training.trainable`: all unless given.
         schedule, sampler, noise, records_per_user: as `make_plan`: how the noise varies, how
             batches are drawn, whether the noise is correlated, and whether users are protected.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
@@ -118,9 +120,9 @@ class DPTrainer:
 
     def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
                  noise_multiplier=None, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
-                 scaling=None, schedule=None, sampler=None, noise="independent", records_per_user=1,
-                 microbatch=None, mesh=None):
-        self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
+                 scaling=None, ghost=False, schedule=None, sampler=None, noise="independent",
+                 records_per_user=1, trainable=None, microbatch=None, mesh=None):
+        self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling, ghost)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
         if epochs is not None and steps is not None:
@@ -132,9 +134,8 @@ class DPTrainer:
             )
         if microbatch is not None:
             check_whole("microbatch", microbatch)
-        self.parameters, self._merged = taken_apart(model)
+        self.parameters, self._merged = trained_part(model, trainable)
         _refuse_batch_statistics(model)
-        check_floating("model", self.parameters)
         self.dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(self.parameters))
         if not self.dim:
             raise ValueError("model has no parameters")

@@ -12,16 +12,19 @@ import optax
 import pytest
 
 from jaxpriv import training
-from jaxpriv.training import step
+from jaxpriv.training import ghost, step
 from tests.slips import check_is_red
 from tests.training import (
     test_clipping,
+    test_ghost,
     test_ledger,
+    test_memory,
     test_noise,
     test_plan,
     test_private,
     test_samplers,
     test_sampling,
+    test_trainable,
     test_trainer,
 )
 
@@ -36,6 +39,16 @@ def zeros_for_infinities(*args, true=training.clipped_sum, **settings):
 def mean_for_sum(*args, true=training.clipped_sum, **settings):
     found = true(*args, **settings)
     return found._replace(total=jax.tree.map(lambda leaf: leaf / len(found.norms), found.total))
+
+
+def longer(*args, true=training.ghost_clipped_sum, **settings):
+    """Clipped to a little more than the norm."""
+    return true(*args, **{**settings, "clip_norm": settings["clip_norm"] * (1 + 1e-4)})
+
+
+def without_cross_terms(rows, deltas):
+    """The lengths of a layer's rows alone, as if no two were alike."""
+    return jnp.sum(jnp.sum(rows**2, -1) * jnp.sum(deltas**2, -1))
 
 
 def shared_key(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
@@ -110,6 +123,18 @@ SLIPS = {
     "NaN for zero": ("clipped_sum", zeros_for_infinities, test_clipping.check_non_finite),
     "the mean": ("clipped_sum", mean_for_sum, test_clipping.check_free),
     "one key for all leaves": ("private_mean", shared_key, test_noise.check_mean),
+    "NaN for zero, without gradients": (
+        "ghost_clipped_sum",
+        lambda *args, **settings: zeros_for_infinities(
+            *args, true=ghost.ghost_clipped_sum, **settings
+        ),
+        test_ghost.check_non_finite,
+    ),
+    "a larger norm": ("ghost_clipped_sum", longer, test_ghost.check_cancelling),
+    "the largest microbatch": ("microbatch_that_fits", lambda program, sizes, budget: max(sizes),
+                               test_memory.check_fits),
+    "all of the model": ("trainable", lambda model, which, true=training.trainable: true(model),
+                         test_trainable.check_parts),
     "noise not divided": ("private_mean", noise_per_batch, test_noise.check_mean),
     "the same noise in every step": ("add_noise", same_noise, test_noise.check_transformation),
     "samples of fixed size": ("poisson_sample", fixed_size, test_sampling.check_frequencies),
@@ -138,6 +163,11 @@ def test_slip_is_seen(name, monkeypatch):
 @pytest.mark.slow
 def test_half_the_noise_of_a_training_is_seen(monkeypatch):
     check_is_red(monkeypatch, step, "noisy_mean", half_the_noise, test_trainer.check_released)
+
+
+@pytest.mark.slow
+def test_lengths_without_cross_terms_are_seen(monkeypatch):
+    check_is_red(monkeypatch, ghost, "_squared", without_cross_terms, test_ghost.check_settings)
 
 
 def test_an_unwritten_reservation_is_seen(monkeypatch):
