@@ -1,6 +1,7 @@
 """What a training may spend and how: a target against a threat model; a plan and its curves."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,9 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv import membership, relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.accounting import compose
+from jaxpriv.curve import Curve
 from jaxpriv.training.drawn import DrawnProfile, noise_delta
 
 THREAT_MODELS = ("worst_case", "relaxed", "membership")
@@ -151,7 +154,7 @@ class Plan(PoissonSampled):
     def steps(self):
         return len(self.noise_multipliers)
 
-    def curve(self, threat_model="worst_case", steps=None):
+    def curve(self, threat_model: str = "worst_case", steps: Numbers | None = None) -> Curve:
         """The curve of both directions after the first `steps` steps, which may be traced;
         all of them unless given.
 
@@ -163,12 +166,14 @@ class Plan(PoissonSampled):
             return worst_case.gaussian(0.0)
         return _CURVES[threat_model](self, self._parts(steps)).symmetric()
 
-    def profile(self, threat_model="worst_case", steps=None, precision=1e-11):
+    def profile(
+        self, threat_model: str = "worst_case", steps: int | None = None, precision: float = 1e-11
+    ) -> DrawnProfile:
         """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""
         curve = self.curve(threat_model, steps)
         return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps), precision)
 
-    def noise_delta(self, epsilon, steps=None):
+    def noise_delta(self, epsilon: Numbers, steps: Numbers | None = None) -> Answer:
         """What delta at `epsilon` grows by,
         since drawn noise is not quite normal: `training.drawn`.
         """
@@ -185,7 +190,7 @@ class Plan(PoissonSampled):
         now = xp.gathered(counts, steps)
         return [(float(noise), now[i]) for i, noise in enumerate(noises)]
 
-    def epsilon(self, steps):
+    def epsilon(self, steps: Numbers) -> Answer:
         """The worst case's epsilon at delta after `steps` steps: an estimate, to rounding;
         inside `jit` in float32.
         """
@@ -202,14 +207,14 @@ class Plan(PoissonSampled):
     def _constant(self):
         return len(set(self.noise_multipliers)) == 1
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """In numbers."""
         noises = self.noise_multipliers[0] if self._constant else list(self.noise_multipliers)
         return {"dataset_size": self.dataset_size, "batch_size": self.batch_size,
                 "sampling_rate": self.sampling_rate, "steps": self.steps,
                 "noise_multiplier": noises, "dim": self.dim}
 
-    def describe(self):
+    def describe(self) -> str:
         """In one sentence."""
         low, high = min(self.noise_multipliers), max(self.noise_multipliers)
         noise = (

@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     overflow: jax.Array
 
 
-def capacity(size, rate, steps=1, failure=1e-12):
+def capacity(size: int, rate: float, steps: int = 1, failure: float = 1e-12) -> int:
     """The smallest physical batch that holds every one of `steps` Poisson samples but with
     probability `failure`.
 
@@ -60,7 +60,7 @@ def capacity(size, rate, steps=1, failure=1e-12):
     return high
 
 
-def poisson_sample(key, size, rate, capacity):
+def poisson_sample(key: jax.Array, size: int, rate: float | jax.Array, capacity: int) -> Batch:
     """One Poisson sample of the records 0 ... size-1.
 
     Args:

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
+from jaxpriv._types import FilePath, Numbers
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
@@ -102,9 +104,13 @@ class DPTrainer:
         (10, False, True)
     """
 
-    def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
-                 noise_multiplier=None, clip_norm=1.0, per_layer=False, schedule=None,
-                 microbatch=None, mesh=None):
+    def __init__(
+        self, loss: Callable[..., Any], model: Any, optimizer: optax.GradientTransformation,
+        privacy: Privacy, *, batch_size: float | None = None, epochs: float | None = None,
+        steps: int | None = None, noise_multiplier: float | None = None, clip_norm: float = 1.0,
+        per_layer: bool = False, schedule: Numbers | None = None, microbatch: int | None = None,
+        mesh: Mesh | None = None,
+    ) -> None:
         check_number("clip_norm", clip_norm, SCALE)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
@@ -124,13 +130,13 @@ class DPTrainer:
         if not self.dim:
             raise ValueError("model has no parameters")
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
-        self._settings = {"batch_size": batch_size, "steps": steps,
+        self._settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps,
                           "noise_multiplier": noise_multiplier, "schedule": schedule}
         self._epochs, self.clip_norm = epochs, float(clip_norm)
         self._per_layer, self._microbatch = per_layer, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
 
-    def plan(self, dataset_size):
+    def plan(self, dataset_size: int) -> Plan:
         """The `Plan` for so many records: what `fit` would spend.
         Raises: ValueError for targets out of reach.
         """
@@ -139,9 +145,14 @@ class DPTrainer:
             settings["steps"] = steps_of(dataset_size, settings["batch_size"], self._epochs)
         return make_plan(self.privacy, dataset_size, self.dim, **settings)
 
-    def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None,
-            evaluate_every=None, checkpoint_every=None, canaries=0, record_releases=False,
-            diagnostics=False, progress=False, settings=None, then=None):
+    def fit(
+        self, data: Any, *, seed: int | None = None, folder: FilePath | None = None,
+        resume: bool = False, plan: Plan | None = None,
+        evaluate: Callable[[Any], dict[str, Any]] | None = None, evaluate_every: int | None = None,
+        checkpoint_every: int | None = None, canaries: Any = 0, record_releases: bool = False,
+        diagnostics: bool = False, progress: bool = False, settings: Any = None,
+        then: Callable[[Trained], Any] | None = None,
+    ) -> Trained:
         """Train.
 
         Args:

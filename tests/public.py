@@ -1,0 +1,44 @@
+"""Every public name, by `__all__` or by the functions of no private name."""
+
+import importlib
+import inspect
+
+MODULES = ("worst_case", "relaxed", "membership", "target", "random", "datasets", "accounting",
+           "correlated", "filters", "attacks", "auditing", "training", "report", "bridges", "stats")
+# with names of their own, which are asked for one level down
+PARTS = ("attacks.canaries", "attacks.games", "attacks.reference", "bridges.dp_accounting",
+         "bridges.jax_privacy", "bridges.points", "bridges.privacy_loss", "bridges.renyi",
+         *(f"stats.{law}" for law in ("chi2", "expon", "foldlaplace", "foldnorm", "laplace", "ncx2",
+                                      "norm")))
+
+
+def public(module):
+    """What a module offers."""
+    if hasattr(module, "__all__"):
+        return module.__all__
+    return [
+        name for name, value in vars(module).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+        and value.__module__.startswith((module.__name__, "jaxpriv.catalogue"))
+    ]  # fmt: skip
+
+
+def everything():
+    """{full name below `jaxpriv`: what it is}, modules left out."""
+    found = {}
+    for place in ("", *MODULES, *PARTS):
+        module = importlib.import_module(f"jaxpriv.{place}".rstrip("."))
+        for name in public(module):
+            value = getattr(module, name)
+            if not inspect.ismodule(value):
+                found[f"{place}.{name}".lstrip(".")] = value
+    return found
+
+
+def methods(kind):
+    """{name: function} of a public class."""
+    return {
+        name: value for name, value in inspect.getmembers(kind)
+        if (not name.startswith("_") or name == "__call__")
+        and (inspect.isfunction(value) or inspect.ismethod(value))
+    }  # fmt: skip
