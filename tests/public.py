@@ -24,13 +24,13 @@ def public(module):
 
 
 def everything():
-    """{full name below `jaxpriv`: what it is}, modules left out."""
+    """{full name below `jaxpriv`: what it is}, modules left out; by the first of several names."""
     found = {}
     for place in ("", *MODULES, *PARTS):
         module = importlib.import_module(f"jaxpriv.{place}".rstrip("."))
         for name in public(module):
             value = getattr(module, name)
-            if not inspect.ismodule(value):
+            if not inspect.ismodule(value) and not any(value is known for known in found.values()):
                 found[f"{place}.{name}".lstrip(".")] = value
     return found
 
