@@ -22,7 +22,7 @@ from jaxpriv.mixing import mixture, worst_of
 from jaxpriv.resilience import detection_resilience
 from jaxpriv.tradeoff.certified import WideBracket
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
            "detection_resilience", "filters", "membership", "mixture", "random", "relaxed", "stats",
            "target", "tradeoff", "worst_case", "worst_of"]
