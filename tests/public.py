@@ -2,12 +2,16 @@
 
 import importlib
 import inspect
+from importlib.util import find_spec
 
 MODULES = ("worst_case", "relaxed", "membership", "target", "random", "datasets", "accounting",
            "correlated", "filters", "attacks", "auditing", "training", "report", "bridges", "stats")
+# bridges to what need not be installed
+PEERS = {"bridges.dp_accounting": "dp_accounting", "bridges.jax_privacy": "jax_privacy"}
+MISSING = tuple(name for name, peer in PEERS.items() if find_spec(peer) is None)
 # with names of their own, which are asked for one level down
-PARTS = ("attacks.canaries", "attacks.games", "attacks.reference", "bridges.dp_accounting",
-         "bridges.jax_privacy", "bridges.points", "bridges.privacy_loss", "bridges.renyi",
+PARTS = ("attacks.canaries", "attacks.games", "attacks.reference", "bridges.points",
+         "bridges.privacy_loss", "bridges.renyi", *(name for name in PEERS if name not in MISSING),
          *(f"stats.{law}" for law in ("chi2", "expon", "foldlaplace", "foldnorm", "laplace", "ncx2",
                                       "norm")))
 

@@ -11,7 +11,7 @@ from jax import export
 import jaxpriv
 from jaxpriv import worst_case
 from tests import lowered
-from tests.public import everything, methods
+from tests.public import MISSING, everything, methods
 from tests.slips import check_is_red
 
 METHODS = {f"Curve.{name}": lowered.of_method(name) for name in methods(jaxpriv.Curve)}
@@ -30,7 +30,8 @@ def test_lowers(name):
 
 def check_table():
     """Each public function has its place, and one only."""
-    host = [name for names in lowered.HOST.values() for name in names]
+    host = [name for names in lowered.HOST.values() for name in names
+            if not name.startswith(MISSING)]  # fmt: skip
     offered = {name for name, value in everything().items()
                if callable(value) and not inspect.isclass(value)
                and not name.startswith("stats.")}  # fmt: skip
