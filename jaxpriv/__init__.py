@@ -1,6 +1,7 @@
 """jaxpriv: a JAX-accelerated, differentiable privacy accountant."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from jaxpriv import (
     accounting,
@@ -21,20 +22,25 @@ from jaxpriv.mixing import mixture, worst_of
 from jaxpriv.resilience import detection_resilience
 from jaxpriv.tradeoff.certified import WideBracket
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
            "detection_resilience", "filters", "membership", "mixture", "random", "relaxed", "stats",
            "target", "tradeoff", "worst_case", "worst_of"]
 # imported when first asked for: tables, trainers and loaders bring Flax and more,
 # which curves do not need
 _LATER = ("correlated", "datasets", "report", "training")
+if TYPE_CHECKING:
+    from jaxpriv import correlated as correlated
+    from jaxpriv import datasets as datasets
+    from jaxpriv import report as report
+    from jaxpriv import training as training
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _LATER:
         return import_module(f"jaxpriv.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *_LATER]

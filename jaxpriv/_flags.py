@@ -232,6 +232,9 @@ def make_parser():
     sweep.add_argument("--dim", type=int,
                        help="dimension of the gradient, for the relaxed adversary (default 1)")
     sweep.add_argument("--out", metavar="FILE", help="write JSON lines there instead of to stdout")
+    sweep.add_argument("--distributed", action="store_true",
+                       help="one of several processes (SLURM, Kubernetes, MPI): each computes a "
+                            "share, and --out is one file in the end")
     sweep.add_argument("--plot", metavar="FILE.png",
                        help="draw epsilon over the one or two quantities that are swept")
     sweep.add_argument("--json", action="store_true",

@@ -17,6 +17,7 @@ from jaxpriv._checks import (
     is_traced,
 )
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer, Bounds, Numbers
 from jaxpriv.composition.steps import repeated
 from jaxpriv.tradeoff import certified, evaluate
 from jaxpriv.tradeoff.experiment import Experiment
@@ -56,7 +57,7 @@ class Curve(Meaning):
 
     experiment: Experiment
 
-    def __call__(self, alpha):
+    def __call__(self, alpha: Numbers) -> Answer:
         """Type II error beta = f(alpha) of the best test at type I error alpha in [0, 1];
         decreasing and convex.
 
@@ -69,7 +70,7 @@ class Curve(Meaning):
         """
         return evaluate.beta(self.experiment, alpha)
 
-    def power(self, alpha):
+    def power(self, alpha: Numbers) -> Answer:
         """Power 1 - f(alpha) (TPR at FPR alpha in [0, 1]), computed on its own,
         so that it is exact where it is tiny.
 
@@ -79,7 +80,7 @@ class Curve(Meaning):
         """
         return evaluate.power(self.experiment, alpha)
 
-    def inverse(self, beta):
+    def inverse(self, beta: Numbers) -> Answer:
         """The type I error at which the type II error is beta in [0, 1]:
         the curve of the exchanged hypotheses at beta.
 
@@ -90,7 +91,7 @@ class Curve(Meaning):
         """
         return evaluate.inverse(self.experiment, beta)
 
-    def slope(self, alpha):
+    def slope(self, alpha: Numbers) -> Answer:
         """The eps in [-inf, inf] for which a line of slope -e^eps supports f at alpha in [0, 1].
 
             >>> import jaxpriv
@@ -99,7 +100,7 @@ class Curve(Meaning):
         """
         return evaluate.slope(self.experiment, alpha)
 
-    def log_delta(self, epsilon):
+    def log_delta(self, epsilon: Numbers) -> Answer:
         """log of `delta(epsilon)`, exact far below the smallest float; -inf where delta is 0.
 
             >>> import jaxpriv
@@ -108,7 +109,7 @@ class Curve(Meaning):
         """
         return evaluate.log_delta(self.experiment, epsilon)
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: Numbers) -> Answer:
         """Privacy profile: the smallest delta for which f supports (epsilon, delta),
         at any real epsilon.
 
@@ -122,7 +123,7 @@ class Curve(Meaning):
         """
         return xp.exp(evaluate.log_delta(self.experiment, epsilon))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Numbers) -> Answer:
         """The smallest epsilon >= 0 with delta(epsilon) <= delta, delta in [0, 1];
         inf at delta = 0 for unbounded losses.
 
@@ -132,7 +133,7 @@ class Curve(Meaning):
         """
         return evaluate.epsilon(self.experiment, delta)
 
-    def advantage(self):
+    def advantage(self) -> Answer:
         """max_alpha (power - alpha) in [0, 1]: the membership advantage,
         the total variation distance, delta(0).
 
@@ -142,7 +143,7 @@ class Curve(Meaning):
         """
         return evaluate.advantage(self.experiment)
 
-    def auc(self):
+    def auc(self) -> Answer:
         """Area under the ROC curve power(alpha), in [1/2, 1].
 
         Closed form for the Gaussian pair; elsewhere Gauss-Legendre on panels graded to both ends
@@ -155,7 +156,7 @@ class Curve(Meaning):
         """
         return evaluate.auc(self.experiment)
 
-    def reversed(self):
+    def reversed(self) -> "Curve":
         """The curve f^-1 of the exchanged hypotheses.
 
             >>> import jaxpriv
@@ -164,7 +165,7 @@ class Curve(Meaning):
         """
         return Curve(self.experiment.reversed())
 
-    def symmetric(self):
+    def symmetric(self) -> "Curve":
         """The convexified symmetrisation min(f, f^-1)**: what holds whichever hypothesis the
         adversary calls the null.
 
@@ -179,7 +180,7 @@ class Curve(Meaning):
         found = symmetrised(self.experiment)
         return self if found is self.experiment else Curve(found)
 
-    def subsample(self, rate, adjacency="add_remove"):
+    def subsample(self, rate: Numbers, adjacency: str = "add_remove") -> "Curve":
         """The curve when the record takes part with probability `rate` in (0, 1].
 
         adjacency: "add_remove": this curve is that of one record added; the result, f_p = p
@@ -205,7 +206,7 @@ class Curve(Meaning):
             return Curve(sampled)
         return Curve(Replaced(sampled.members if isinstance(sampled, Symmetric) else (sampled,)))
 
-    def group(self, size):
+    def group(self, size: int) -> "Curve":
         """The curve of a group: `size` records, a whole number >= 1, come or go together.
 
         Of Gaussian and Laplace noise in closed form, `size` times the shift; of all others, also of
@@ -227,7 +228,7 @@ class Curve(Meaning):
         check_whole("size", size)
         return Curve(grouped(self.experiment, size))
 
-    def compose(self, n):
+    def compose(self, n: Numbers) -> "Curve":
         """The curve of n >= 0 equal mechanisms seen together; n may be any real number (bounds:
         of whole ones next to it).
 
@@ -243,7 +244,7 @@ class Curve(Meaning):
         """
         return Curve(repeated(self.experiment, as_parameter("n", n, NONNEGATIVE)))
 
-    def delta_bounds(self, epsilon, width=None):
+    def delta_bounds(self, epsilon: Numbers, width: float | None = None) -> Bounds:
         """(lower, upper) with the exact delta(epsilon) of these parameters in between.
 
         Numbers at hand are bounded by NumPy in float64 on the host, whatever JAX's device and mode.
@@ -281,7 +282,7 @@ class Curve(Meaning):
                 certified.warn_if_wide((np.log(high) - np.log(low)) / slope, width)
         return found
 
-    def log_delta_bounds(self, epsilon):
+    def log_delta_bounds(self, epsilon: Numbers) -> Bounds:
         """(lower, upper) of log delta(epsilon): `delta_bounds` where delta is no number
         any more, as e^-5000.
 
@@ -296,7 +297,7 @@ class Curve(Meaning):
         check_domain("epsilon", epsilon, evaluate.REAL)
         return certified.bounds_of_log_delta(self.experiment, certified.as_number(epsilon))
 
-    def epsilon_bounds(self, delta, width=None):
+    def epsilon_bounds(self, delta: Numbers, width: float | None = None) -> Bounds:
         """(lower, upper) with the exact epsilon(delta) of these parameters in between,
         as `delta_bounds`.
 
@@ -331,7 +332,7 @@ class Curve(Meaning):
         # a search steps out on both sides, by up to twice what a bracket of delta reaches
         return self.experiment.as_narrow_as(width / 4)
 
-    def beta_bounds(self, alpha):
+    def beta_bounds(self, alpha: Numbers) -> Bounds:
         """(lower, upper) with the exact type II error f(alpha) in between,
         in float64 whatever the mode; alpha in [0, 1].
 
@@ -347,7 +348,7 @@ class Curve(Meaning):
         check_domain("alpha", alpha, UNIT)
         return certified.bounds_of_beta(self.experiment, certified.as_number(alpha))
 
-    def advantage_bounds(self):
+    def advantage_bounds(self) -> Bounds:
         """(lower, upper) with the exact advantage in between: `delta_bounds` at epsilon = 0.
 
             >>> import jaxpriv

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxpriv._types import FilePath
+
 
 class Dataset(NamedTuple):
     """Records x, `Float[numpy.ndarray, "n ..."]` in float32, and labels y,
@@ -34,7 +36,7 @@ def _found(folder, *names):
     raise ValueError(f"{folder} has no file {' or '.join(names)}")
 
 
-def read_idx(path):
+def read_idx(path: FilePath) -> np.ndarray:
     """An array from an IDX file, gzipped or not: magic number 0, 0, type, dimensions, then sizes
     and entries, big-endian.
 
@@ -58,7 +60,7 @@ def read_idx(path):
     return np.frombuffer(content[sizes:], dtype).reshape(shape)
 
 
-def fashion_mnist(folder):
+def fashion_mnist(folder: FilePath) -> Dataset:
     """Fashion-MNIST (or MNIST) from its four IDX files, gzipped or not: x in [0, 1] of shape
     (n, 28, 28, 1), ten classes.
 
@@ -110,7 +112,7 @@ def _cifar_batch(path):
     ), labels.astype(np.int32)
 
 
-def cifar10(folder):
+def cifar10(folder: FilePath) -> Dataset:
     """CIFAR-10 from its "python version": x in [0, 1] of shape (n, 32, 32, 3), ten classes.
 
     Args:
@@ -193,7 +195,7 @@ def _adult_field(field, name, kind, where):
     return [float(field == value) for value in values]
 
 
-def adult(folder):
+def adult(folder: FilePath) -> Dataset:
     """Adult (census income) from its CSV files: x of shape (n, 105),
     y whether the income exceeds 50,000 dollars.
 
@@ -231,7 +233,7 @@ def _split(x, y):
     return Dataset(x[~test], y[~test], x[test], y[test])
 
 
-def digits():
+def digits() -> Dataset:
     """Scikit-learn's handwritten digits: x in [0, 1] of shape (1438, 8, 8, 1), ten classes.
 
     Raises: ModuleNotFoundError without scikit-learn (the `demo` extra).
@@ -244,7 +246,7 @@ def digits():
     return _split((images.reshape(-1, 8, 8, 1) / 16).astype(np.float32), labels.astype(np.int32))
 
 
-def diabetes():
+def diabetes() -> Dataset:
     """Scikit-learn's diabetes records as two classes: x of shape (354, 10), y whether the
     progression exceeds 140.
 

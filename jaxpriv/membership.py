@@ -14,6 +14,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, Domain, as_parameter
 from jaxpriv._derived import number
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.composition.steps import normal_vectors
 from jaxpriv.curve import Curve
 from jaxpriv.mixing import mixture
@@ -33,7 +34,9 @@ _BATCH = Domain(1.0, np.inf, "(1, inf)", 2.0, open_low=True, open_high=True)
 _CLIP = Domain(0.0, np.inf, "(0, inf]", 1.0, open_low=True)
 
 
-def effective_batch_size(batch_size, noise_std=0.0, clip_norm=math.inf):
+def effective_batch_size(
+    batch_size: Numbers, noise_std: Numbers = 0.0, clip_norm: Numbers = math.inf
+) -> Answer:
     """n + (noise_std n/clip_norm)^2: the batch without noise whose mean hides a record as well.
 
     Args:
@@ -58,7 +61,10 @@ def _effective(batch_size, noise_std, clip_norm):
     return n + (noise * n / as_parameter("clip_norm", clip_norm, _CLIP)) ** 2
 
 
-def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf):
+def sgd_step(
+    dim: Numbers, batch_size: Numbers, susceptibility: Numbers, noise_std: Numbers = 0.0,
+    clip_norm: Numbers = math.inf,
+) -> Curve:
     """One step of (noisy) SGD: whether a gradient was part of the batch, from the batch's mean.
 
     Args:
@@ -86,7 +92,10 @@ def sgd_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf)
     ).reversed()
 
 
-def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
+def sgd_step_of(
+    gradient: Numbers, mean: Numbers, covariance: Numbers, batch_size: Numbers,
+    noise_std: Numbers = 0.0,
+) -> Curve:
     """`sgd_step` of one known gradient where the covariance of the others is given: the mean has
     covariance C/n + noise_std^2 I.
 
@@ -127,7 +136,9 @@ def sgd_step_of(gradient, mean, covariance, batch_size, noise_std=0.0):
     return Curve(normal_vectors(away / (n * xp.sqrt(absent)), variances / (n * n * absent)))
 
 
-def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
+def average_sgd_step(
+    dim: Numbers, batch_size: Numbers, noise_std: Numbers = 0.0, clip_norm: Numbers = math.inf
+) -> Curve:
     """`sgd_step` for a record drawn from the law of the data:
     K follows chi-square with `dim` degrees of freedom.
 
@@ -152,7 +163,10 @@ def average_sgd_step(dim, batch_size, noise_std=0.0, clip_norm=math.inf):
     return mixture(Curve(MeanShift(dims, n, susceptibility)).reversed(), weights / np.sum(weights))
 
 
-def gdp_mu_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.inf):
+def gdp_mu_step(
+    dim: Numbers, batch_size: Numbers, susceptibility: Numbers, noise_std: Numbers = 0.0,
+    clip_norm: Numbers = math.inf,
+) -> Answer:
     """mu of the Gaussian curve that `sgd_step` approaches for large dim and batches,
     (d + (2n-1)K)/(n (2d + 4nK)^1/2).
 
@@ -173,7 +187,7 @@ def gdp_mu_step(dim, batch_size, susceptibility, noise_std=0.0, clip_norm=math.i
     )
 
 
-def sgd(mu_step, batch_size, dataset_size, steps):
+def sgd(mu_step: Numbers, batch_size: Numbers, dataset_size: Numbers, steps: Numbers) -> Curve:
     """The whole training: the Gaussian curve of many steps of mu_step each, on random batches,
     batch_size steps^1/2 = c N.
 
@@ -212,7 +226,7 @@ def _mu_of_training(m, share, steps):
     return math.sqrt(2.0) * share * steps**0.5 * root
 
 
-def gmip_from_gdp(mu_dp, dim, batch_size):
+def gmip_from_gdp(mu_dp: Numbers, dim: Numbers, batch_size: Numbers) -> Answer:
     """mu of membership inference privacy of a noisy step that is mu_dp-GDP,
     for K = dim: never more than mu_dp.
 
@@ -233,7 +247,7 @@ def gmip_from_gdp(mu_dp, dim, batch_size):
     return number(xp.minimum(xp.sqrt(dim / (n + 4 / mu_dp**2 + 0.5)), mu_dp))
 
 
-def gdp_from_gmip(mu_mip, dim, batch_size):
+def gdp_from_gmip(mu_mip: Numbers, dim: Numbers, batch_size: Numbers) -> Answer:
     """mu of differential privacy of the noisy step that is just mu_mip-GMIP, for K = dim;
     inf where that needs no noise.
 

@@ -1,16 +1,19 @@
 """One of several experiments: drawn with known weights, or the worst of them."""
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import Domain, as_parameter, is_traced
+from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.hull import Worst
 
 
-def mixture(curves, weights):
+def mixture(curves: Curve | Sequence[Curve], weights: Numbers) -> Curve:
     """The curve of one of several experiments drawn with known weights:
     the privacy profiles are averaged.
 
@@ -45,7 +48,7 @@ def mixture(curves, weights):
     )
 
 
-def worst_of(*curves):
+def worst_of(*curves: Curve) -> Curve:
     """The curve that holds whichever of several mechanisms it is that runs: the lower convex
     envelope of the curves, in both directions; its profile is the largest of theirs.
 

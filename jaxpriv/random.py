@@ -27,12 +27,14 @@ may still tell something (Mironov 2012).
 import math
 import os
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import check_key, is_traced
+from jaxpriv._types import Numbers
 
 BEYOND = 2.0**-80  # probability that a pair is from where the grid of u is felt
 EDGE = math.sqrt(160 * math.log(2.0))  # its radius is then above this
@@ -40,7 +42,7 @@ _MOST = 2**32  # entries: one counter for each
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
-def secret_key():
+def secret_key() -> jax.Array:
     """A key of 64 bits of the operating system's entropy, another one at each call: for noise that
     is released.
 
@@ -63,12 +65,12 @@ def secret_key():
     return key
 
 
-def key_of(words):
+def key_of(words: Numbers) -> jax.Array:
     """A JAX key from its two numbers of 32 bits."""
     return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="threefry2x32")
 
 
-def normal(key, shape=(), dtype=None):
+def normal(key: jax.Array, shape: tuple[int, ...] = (), dtype: Any = None) -> jax.Array:
     """Independent normal numbers of mean 0 and variance 1, for noise that has to keep a secret.
 
     The same numbers on any number of devices; the first do not depend on how many there are.
@@ -135,7 +137,9 @@ def _threefry(key, high, low):
     return x, y
 
 
-def from_words(a, b, c, d):
+def from_words(
+    a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """The two normal numbers of four random words, uint32 for float32, uint64 for float64.
 
     Args:

@@ -10,6 +10,7 @@ the release. A number from here is no differential privacy guarantee: quote it b
 from jaxpriv import _array as xp
 from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv._derived import combined_signal, derived, number, reciprocal, square
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.catalogue import local
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalLimit
@@ -24,7 +25,7 @@ ASSUMPTION = (
 )
 
 
-def gaussian(mu, dim=1):
+def gaussian(mu: Numbers, dim: Numbers = 1) -> Curve:
     """Gaussian noise: chi-square with `dim` degrees of freedom against noncentral
     chi-square with nc = mu^2.
 
@@ -47,7 +48,7 @@ def gaussian(mu, dim=1):
     return Curve(ChiSquareShift(dim, derived(square, mu)))
 
 
-def laplace(ratio):
+def laplace(ratio: Numbers) -> Curve:
     """Laplace noise: the exponential law against the folded Laplace law.
 
     j(alpha) = e^-L (1/alpha - alpha)/2 for alpha >= e^-L and 1 - alpha cosh L below; pure log cosh
@@ -67,7 +68,9 @@ def laplace(ratio):
     return Curve(FoldedLaplaceShift(as_parameter("ratio", ratio, NONNEGATIVE)))
 
 
-def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
+def gaussian_releases(
+    sensitivities: Numbers, noise_stds: Numbers, dim: Numbers = 1, averaging: str = "optimal"
+) -> Curve:
     """Several Gaussian releases with the same direction, seen together.
 
     Args:
@@ -90,7 +93,9 @@ def gaussian_releases(sensitivities, noise_stds, dim=1, averaging="optimal"):
     return Curve(ChiSquareShift(as_parameter("dim", dim, AT_LEAST_ONE), derived(square, signal)))
 
 
-def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
+def subsampled_gaussian(
+    noise_multiplier: Numbers, sampling_rate: Numbers, steps: Numbers, dim: Numbers = 1
+) -> Curve:
     """DP-SGD against the relaxed adversary, who sees of each step the magnitude of what the
     record may have moved.
 
@@ -128,7 +133,7 @@ def subsampled_gaussian(noise_multiplier, sampling_rate, steps, dim=1):
     return Curve(pair).subsample(sampling_rate).compose(steps)
 
 
-def gaussian_limit(mu, dim):
+def gaussian_limit(mu: Numbers, dim: Numbers) -> Curve:
     """The relaxed Gaussian curve for large dim: N(0, 1) against N(m, s^2), m = mu^2/sqrt(2 dim),
     s^2 = 1 + 2 mu^2/dim.
 
@@ -158,7 +163,7 @@ def _limit_std(mu, dim):
     return xp.sqrt(1 + 2 * mu * mu / dim)
 
 
-def gaussian_limit_mu(mu, dim):
+def gaussian_limit_mu(mu: Numbers, dim: Numbers) -> Answer:
     """mu of the Gaussian curve that `gaussian_limit` approaches for mu^2 << dim: mu^2/sqrt(2 dim).
 
     Source: Kaissis et al. 2022 (arXiv:2210.13028), Eq. (37).

@@ -3,6 +3,8 @@
 from typing import NamedTuple
 
 from jaxpriv import _array as xp
+from jaxpriv._types import Answer
+from jaxpriv.curve import Curve
 from jaxpriv.stats import norm
 from jaxpriv.tradeoff.evaluate import errors
 
@@ -14,12 +16,12 @@ class Resilience(NamedTuple):
     the smallest f(alpha) - reference(alpha), at level `alpha`.
     """
 
-    holds: object
-    gap: object
-    alpha: object
+    holds: Answer
+    gap: Answer
+    alpha: Answer
 
 
-def detection_resilience(curve, reference):
+def detection_resilience(curve: Curve, reference: Curve) -> Resilience:
     """Is `curve` on or above `reference` at every level, and by how little?
 
     Levels are searched on a grid of 1025 normal quantiles from 1e-299 to 1 - 1e-14, refined three

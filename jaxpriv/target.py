@@ -8,12 +8,15 @@ from here is no differential privacy guarantee: quote it beside `jaxpriv.worst_c
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 from jax.flatten_util import ravel_pytree
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, RATE, Domain, as_parameter
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
@@ -26,7 +29,7 @@ ASSUMPTION = (
 )
 
 
-def leakage_score(target, mean, covariance, n):
+def leakage_score(target: Numbers, mean: Numbers, covariance: Numbers, n: Numbers) -> Answer:
     """m* = (z - mean)^T C^-1 (z - mean)/n: how far the target lies from the law of the
     records, in its own units.
 
@@ -53,7 +56,7 @@ def leakage_score(target, mean, covariance, n):
     return xp.sum(whitened * whitened, -1) / n
 
 
-def estimator_score(loss, parameters, target, records):
+def estimator_score(loss: Callable[..., Any], parameters: Any, target: Any, records: Any) -> Answer:
     """The leakage score of a target in an estimator that minimises the mean loss over the records.
 
     Such an estimate is a mean of influences V^-1 g up to smaller terms, g the gradient of the loss
@@ -92,7 +95,7 @@ def _gaussian(square):
                                       xp.where(square == 0, 0.0, xp.nan))))
 
 
-def empirical_mean(score):
+def empirical_mean(score: Numbers) -> Curve:
     """The exact mean of the records: power = Phi(Phi^-1(alpha) + m*^1/2),
     the Gaussian curve with mu = m*^1/2.
 
@@ -114,7 +117,9 @@ def empirical_mean(score):
     return _gaussian(as_parameter("score", score, NONNEGATIVE))
 
 
-def noisy_mean(target, mean, covariance, n, noise_std):
+def noisy_mean(
+    target: Numbers, mean: Numbers, covariance: Numbers, n: Numbers, noise_std: Numbers
+) -> Curve:
     """The mean of the records with normal noise: `empirical_mean` of the score with n noise_std^2
     added to the variances.
 
@@ -138,7 +143,7 @@ def noisy_mean(target, mean, covariance, n, noise_std):
     return _gaussian(leakage_score(target, mean, covariance + added, n))
 
 
-def subsampled_mean(score, rate):
+def subsampled_mean(score: Numbers, rate: Numbers) -> Curve:
     """The mean of a random part of the records: power = (1-rate) alpha + rate
     Phi(Phi^-1(alpha) + (m*/rate)^1/2).
 
@@ -161,7 +166,7 @@ def subsampled_mean(score, rate):
     return _gaussian(score / rate).subsample(rate)
 
 
-def misspecified(score_target, score_inner):
+def misspecified(score_target: Numbers, score_inner: Numbers) -> Curve:
     """An adversary whose test is made for another record: the Gaussian curve with
     mu = |m_scal|/m_targ^1/2.
 

@@ -12,6 +12,7 @@ from jaxpriv._checks import (
     is_traced,
 )
 from jaxpriv._derived import combined_signal, number
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.catalogue.dealt import random_allocation as random_allocation
 from jaxpriv.catalogue.dealt import shuffled_gaussian as shuffled_gaussian
 from jaxpriv.catalogue.local import k_ary_randomized_response as k_ary_randomized_response
@@ -38,7 +39,7 @@ ASSUMPTION = (
 )
 
 
-def gaussian(mu):
+def gaussian(mu: Numbers) -> Curve:
     """Gaussian noise: G_mu(alpha) = Phi(Phi^-1(1-alpha) - mu), whatever the query's dimension.
 
     Args:
@@ -56,7 +57,7 @@ def gaussian(mu):
     return Curve(NormalShift(as_parameter("mu", mu, NONNEGATIVE)))
 
 
-def laplace(ratio):
+def laplace(ratio: Numbers) -> Curve:
     """Laplace noise: pure eps-DP with eps = ratio, and the smaller profile
     delta(eps) = 1 - exp((eps - ratio)/2) below.
 
@@ -76,7 +77,7 @@ def laplace(ratio):
     return Curve(LaplaceShift(as_parameter("ratio", ratio, NONNEGATIVE)))
 
 
-def randomized_response(epsilon):
+def randomized_response(epsilon: Numbers) -> Curve:
     """Randomised response, the pure epsilon-DP mechanism: the truth with probability
     e^epsilon/(1 + e^epsilon), else the lie.
 
@@ -96,7 +97,7 @@ def randomized_response(epsilon):
     return approximate_dp(epsilon, 0.0)
 
 
-def approximate_dp(epsilon, delta):
+def approximate_dp(epsilon: Numbers, delta: Numbers) -> Curve:
     """A mechanism of which only (epsilon, delta)-DP is known:
     the worst one there is, a black box to compose with others.
 
@@ -120,7 +121,7 @@ def approximate_dp(epsilon, delta):
     )
 
 
-def gaussian_mixture(shifts, weights):
+def gaussian_mixture(shifts: Numbers, weights: Numbers) -> Curve:
     """One step whose sum the record moves by a random amount: sum_k w_k N(s_k, 1) against N(0, 1).
 
     In units of the noise. Poisson sub-sampling is shifts (0, 1/noise multiplier) and weights
@@ -167,7 +168,7 @@ def gaussian_mixture(shifts, weights):
     return Curve(GaussianMixture(Components(*each)))
 
 
-def gaussian_releases(sensitivities, noise_stds):
+def gaussian_releases(sensitivities: Numbers, noise_stds: Numbers) -> Curve:
     """Unequal Gaussian releases seen together: mu^2 = sum_i (sensitivity_i/noise_std_i)^2.
 
     Args:
@@ -183,7 +184,7 @@ def gaussian_releases(sensitivities, noise_stds):
     return Curve(NormalShift(combined_signal(sensitivities, noise_stds, "optimal")))
 
 
-def signal(sensitivities, noise_stds, averaging="optimal"):
+def signal(sensitivities: Numbers, noise_stds: Numbers, averaging: str = "optimal") -> Answer:
     """mu of several Gaussian releases to an adversary who adds them up.
 
     "optimal" weights release i by sensitivity_i/noise_std_i^2,

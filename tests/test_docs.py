@@ -1,7 +1,6 @@
 """The site says what there is: every public name has its place, every command is one."""
 
 import importlib
-import inspect
 import re
 import shlex
 import sys
@@ -10,24 +9,12 @@ import pytest
 
 from jaxpriv.cli import make_parser
 from tests.command import ROOT
+from tests.public import MODULES, public
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-MODULES = ("worst_case", "relaxed", "membership", "target", "random", "datasets", "accounting",
-           "correlated", "filters", "attacks", "auditing", "training", "report", "bridges", "stats")
 sys.path.insert(0, str(DOCS))
 docstrings = importlib.import_module("docstrings")
-
-
-def public(module):
-    """What a module offers, by __all__ or by its functions of no private name."""
-    if hasattr(module, "__all__"):
-        return module.__all__
-    return [
-        name for name, value in vars(module).items()
-        if inspect.isfunction(value) and not name.startswith("_")
-        and value.__module__.startswith((module.__name__, "jaxpriv.catalogue"))
-    ]  # fmt: skip
 
 
 def test_reference_has_every_public_name():

@@ -37,7 +37,7 @@ def test_names_are_listed_and_others_refused():
 
 
 FLOORS = [
-    {"_array", "_checks", "_derived", "_pytree", "_flags", "_rounding"},  # of all floors
+    {"_array", "_types", "_checks", "_derived", "_pytree", "_flags", "_rounding"},  # of all floors
     {"stats", "random"},
     {"tradeoff"},
     {"composition"},

@@ -27,12 +27,23 @@ class Grid(NamedTuple):
 
 
 def sweep(arguments):
+    if arguments.distributed and arguments.out is None:
+        raise ValueError("--distributed needs --out, a file that all processes see")
     if arguments.plot is not None:
         from jaxpriv.report.sweep_plot import check_axes, draw_sweep  # missing shows before work
 
     grid = grid_of(arguments)
     if arguments.plot is not None:
         check_axes(grid.axes)
+    first, done = _shared(grid, arguments) if arguments.distributed else _alone(grid, arguments)
+    if arguments.plot is not None and first:
+        rows = [done[key] for key in grid.keys]
+        draw_sweep(grid.axes, rows, grid.delta, arguments.plot, arguments.log)
+        print(f"wrote {arguments.plot}", file=sys.stderr)
+
+
+def _alone(grid, arguments):
+    """(True, {key: row} of all), by this process."""
     from jaxpriv.report.ranges import take_up
 
     with contextlib.ExitStack() as stack:
@@ -44,10 +55,19 @@ def sweep(arguments):
         for row in with_progress(grid.rows(missing), len(missing)):
             print(json.dumps(row), file=out, flush=True)
             done[grid.key_of(row)] = row
-    if arguments.plot is not None:
-        rows = [done[key] for key in grid.keys]
-        draw_sweep(grid.axes, rows, grid.delta, arguments.plot, arguments.log)
-        print(f"wrote {arguments.plot}", file=sys.stderr)
+    return True, done
+
+
+def _shared(grid, arguments):
+    """(is this the first process? {key: row} of all), by all processes of `jax.distributed`."""
+    from jaxpriv.report.shares import Shares
+
+    shares = Shares(Path(arguments.out), grid.key_of)
+    mine = shares.mine(grid.keys)
+    with open(shares.own, "a") as out:
+        for row in with_progress(grid.rows(mine), len(mine)):
+            print(json.dumps(row), file=out, flush=True)
+    return shares.index == 0, shares.gathered(grid.keys)
 
 
 def grid_of(arguments):

@@ -3,14 +3,18 @@ moved until the upper bound says yes.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv._checks import is_traced
+from jaxpriv._types import Numbers
 from jaxpriv.accounting.calibrate_traced import with_tracers
 from jaxpriv.accounting.privacy_target import target_of
+from jaxpriv.curve import Curve
 
 _STEPS = 100
 _TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
@@ -20,8 +24,12 @@ _LEAP = 2.0  # the longest step
 _BLUR = 1e-2  # a surplus up to which it is the width of a bracket
 
 
-def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, fpr=None, tpr=None,
-              bracket=(1e-3, 1e3), integer=False):
+def calibrate(
+    make_curve: Callable[[Any], Curve], *, epsilon: Numbers | None = None,
+    delta: Numbers | None = None, advantage: Numbers | None = None, mu: Numbers | None = None,
+    fpr: Numbers | None = None, tpr: Numbers | None = None,
+    bracket: tuple[float, float] = (1e-3, 1e3), integer: bool = False,
+) -> float | Any:
     """The parameter for which a mechanism just meets one privacy target, against both directions.
 
     Exactly one target: (epsilon, delta), or advantage, or mu, or (fpr, tpr).

@@ -6,7 +6,7 @@ from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
 
 
-def compose(*curves, axis=None):
+def compose(*curves: Curve, axis: int | None = None) -> Curve:
     """The curve of several mechanisms seen together, each with fresh noise,
     the same record present in all or in none.
 

@@ -14,7 +14,7 @@ from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
 
-def gaussian_limit(curve):
+def gaussian_limit(curve: Curve) -> Curve:
     """The central limit of a composition: G_mu with mu^2 = sum over the steps of rate^2
     (e^(1/noise_multiplier^2) - 1).
 

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.composition.line import cumulants, loss_bound, over_steps
 from jaxpriv.composition.steps import directions
 from jaxpriv.composition.transforms import TiltedGaussian
+from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.evaluate import elementwise
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -24,7 +26,7 @@ _SERIES = 16
 _WIDEST = 0.6
 
 
-def renyi_divergence(curve, order):
+def renyi_divergence(curve: Curve, order: Numbers) -> Answer:
     """D_a(Q||P) of a curve's direction, Q with the record and P without;
     of a symmetric curve the larger direction's.
 
@@ -49,7 +51,7 @@ def renyi_divergence(curve, order):
     return _divergence(curve.experiment, order)
 
 
-def renyi_epsilon(curve, delta):
+def renyi_epsilon(curve: Curve, delta: Numbers) -> Answer:
     """The best epsilon that Renyi divergences give: the minimum over all real orders of their
     conversion at delta.
 

@@ -1,6 +1,7 @@
 """Schedules of noise or sampling rates by gradient: the most useful one within a privacy budget."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, Domain, check_domain
+from jaxpriv.curve import Curve
 
 _PROPER = Domain(0.0, 1.0, "(0, 1)", open_low=True, open_high=True)
 _ON_BUDGET = 1e-6  # of log delta, for every iterate; utilities are off by less
@@ -30,8 +32,11 @@ class Schedule(NamedTuple):
     history: np.ndarray
 
 
-def optimise_schedule(make_curve, utility, start, *, epsilon, delta, largest=math.inf,
-                      optimizer=None, iterations=200, progress=False):
+def optimise_schedule(
+    make_curve: Callable[[Any], Curve], utility: Callable[[Any], Any], start: Any, *,
+    epsilon: float, delta: float, largest: float = math.inf, optimizer: Any = None,
+    iterations: int = 200, progress: bool = False,
+) -> Schedule:
     """The schedule of greatest utility that gradient ascent finds among those which spend
     one privacy budget.
 

@@ -2,17 +2,22 @@
 so that an audit sees as much as there is to see.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import POSITIVE, as_parameter, check_key
+from jaxpriv._types import Numbers
 from jaxpriv.attacks.gradients import as_function, clip, per_example_gradients
+from jaxpriv.attacks.normal_laws import NormalLaw
 from jaxpriv.attacks.scores import in_chunks
 
 OBJECTIVES = ("mahalanobis", "canife")
 
 
-def mahalanobis(gradients, reference):
+def mahalanobis(gradients: Numbers, reference: NormalLaw) -> jax.Array:
     """The Mahalanobis score |g - mean|^2 under C^-1 of every gradient:
     how easily each is detected in a mean.
 
@@ -35,7 +40,7 @@ def mahalanobis(gradients, reference):
     return in_chunks(jnp.asarray(gradients), score)
 
 
-def easy_medium_hard(scores):
+def easy_medium_hard(scores: Numbers) -> jax.Array:
     """The places of the highest, the median and the lowest score: the three targets of Azize and
     Basu 2025's experiments.
 
@@ -51,7 +56,7 @@ def easy_medium_hard(scores):
     return jnp.stack([order[-1], order[len(order) // 2], order[0]])
 
 
-def dirac(dim, norm=1.0, index=0):
+def dirac(dim: int, norm: Numbers = 1.0, index: int = 0) -> jax.Array:
     """The Dirac canary: a gradient with a single entry, as long as clipping lets it be.
 
     Args:
@@ -70,7 +75,7 @@ def dirac(dim, norm=1.0, index=0):
     return jnp.zeros(dim).at[index].set(as_parameter("norm", norm, POSITIVE))
 
 
-def mislabelled(key, labels, classes):
+def mislabelled(key: jax.Array, labels: Numbers, classes: int) -> jax.Array:
     """Another label for every record, each wrong one equally likely.
 
     Args:
@@ -91,7 +96,7 @@ def mislabelled(key, labels, classes):
     return (labels + jax.random.randint(key, labels.shape, 1, classes, labels.dtype)) % classes
 
 
-def blank(example):
+def blank(example: Any) -> Any:
     """A record of zeros in the shape of this one.
 
     Args:
@@ -104,8 +109,11 @@ def blank(example):
     return jax.tree.map(jnp.zeros_like, example)
 
 
-def craft(loss, model, example, reference, *, objective="mahalanobis", clip_norm=None, steps=100,
-          optimizer=None, inputs=None):
+def craft(
+    loss: Callable[..., Any], model: Any, example: Any, reference: Any, *,
+    objective: str = "mahalanobis", clip_norm: float | None = None, steps: int = 100,
+    optimizer: Any = None, inputs: Any = None,
+) -> tuple[Any, jax.Array]:
     """A canary by gradient descent on the record itself.
 
     "mahalanobis" climbs |g - mean|^2 under C^-1 of the record's (clipped) gradient g. "canife"

@@ -5,13 +5,19 @@ present or absent. `crafter` makes one of a mechanism, a law of records and a ta
 the coins and scores the outputs. Keys are explicit.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import check_key
 
 
-def play(key, release, score, rounds, batch_size=32):
+def play(
+    key: jax.Array, release: Callable[..., Any], score: Callable[..., Any], rounds: int,
+    batch_size: int = 32,
+) -> tuple[Any, jax.Array]:
     """Rounds of a game: a fair coin decides whether the record is present,
     the attacker scores what comes out.
 
@@ -50,7 +56,9 @@ def _played(one, keys, batch_size):
     return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=batch_size))(keys)
 
 
-def crafter(mechanism, draw, size, target):
+def crafter(
+    mechanism: Callable[..., Any], draw: Callable[..., Any], size: int, target: Any
+) -> Callable[..., Any]:
     """The crafter of a fixed-target game: data drawn anew,
     the target put in a random place if it is present.
 
@@ -85,7 +93,9 @@ def _placed(key, data, size, target, member):
     )
 
 
-def target_crafter(mechanism, draw, size):
+def target_crafter(
+    mechanism: Callable[..., Any], draw: Callable[..., Any], size: int
+) -> Callable[..., Any]:
     """The crafter of an average-target game: the target is a record of the data,
     or another one from their law.
 
@@ -109,7 +119,10 @@ def target_crafter(mechanism, draw, size):
     return release
 
 
-def fixed_target(key, mechanism, draw, size, target, score, rounds, batch_size=32):
+def fixed_target(
+    key: jax.Array, mechanism: Callable[..., Any], draw: Callable[..., Any], size: int, target: Any,
+    score: Callable[..., Any], rounds: int, batch_size: int = 32,
+) -> tuple[Any, jax.Array]:
     """The fixed-target membership game: `play` of `crafter`.
 
     Args: as `crafter` and `play`. Returns: (scores, member). Source: Azize and Basu 2025 (AISTATS),
@@ -126,7 +139,10 @@ def fixed_target(key, mechanism, draw, size, target, score, rounds, batch_size=3
     return play(key, crafter(mechanism, draw, size, target), score, rounds, batch_size)
 
 
-def average_target(key, mechanism, draw, size, score, rounds, batch_size=32):
+def average_target(
+    key: jax.Array, mechanism: Callable[..., Any], draw: Callable[..., Any], size: int,
+    score: Callable[..., Any], rounds: int, batch_size: int = 32,
+) -> tuple[Any, jax.Array]:
     """The average-target membership game, a new target in every round: `play` of `target_crafter`.
 
     Args: as `crafter` and `play`, but score: (target, output) -> scalar. Returns: (scores, member).

@@ -1,15 +1,21 @@
 """Per-example gradients of any model as rows of a matrix: what white-box attacks are made of."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxpriv._checks import POSITIVE, as_parameter
+from jaxpriv._types import Numbers
 
 
-def per_example_gradients(loss, model, examples, *, keep=None, clip_norm=None, chunk_size=64):
+def per_example_gradients(
+    loss: Callable[..., Any], model: Any, examples: Any, *,
+    keep: Callable[[str], bool] | None = None, clip_norm: float | None = None, chunk_size: int = 64,
+) -> jax.Array:
     """One gradient per example, flattened, as `Float[Array, "examples d"]`.
 
     Args:
@@ -110,7 +116,7 @@ def split(parameters, keep, name="keep"):
     return [leaf for leaf, mark in zip(leaves, marks) if mark], restored
 
 
-def clip(gradient, norm):
+def clip(gradient: Numbers, norm: Numbers) -> jax.Array:
     """A vector of at most this norm in the same direction: g min(1, norm/|g|).
 
     Args:

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.stats import norm
 
 
-def confidence(logits, labels):
+def confidence(logits: Numbers, labels: Numbers) -> jax.Array:
     """The logit of the probability that a model gives the label:
     log p - log(1-p), nearly normal over trainings.
 
@@ -39,7 +40,7 @@ def confidence(logits, labels):
     )
 
 
-def loss_threshold(losses):
+def loss_threshold(losses: Numbers) -> jax.Array:
     """The score of the oldest attack: what is fitted well was trained on. Minus the loss.
 
     Args:
@@ -52,7 +53,7 @@ def loss_threshold(losses):
     return -jnp.asarray(losses)
 
 
-def offline_lira(confidences, out, same_spread=False):
+def offline_lira(confidences: Numbers, out: Numbers, same_spread: bool = False) -> Answer:
     """LiRA from shadow models that never saw the query: how unusually sure the attacked model is.
 
     Minus the log p-value of the confidence under the normal law fitted to the shadow
@@ -77,7 +78,9 @@ def offline_lira(confidences, out, same_spread=False):
     return -norm.logsf((jnp.asarray(confidences) - mean) / std)
 
 
-def online_lira(confidences, shadow, member, same_spread=False):
+def online_lira(
+    confidences: Numbers, shadow: Numbers, member: Numbers, same_spread: bool = False
+) -> Answer:
     """LiRA from shadow models of which some saw the query:
     the log likelihood ratio of two normal laws.
 

@@ -19,6 +19,8 @@ _BLOCK = 8192
 class NormalLaw(ABC):
     """N(mean, C) in one of its forms; a form has `mean`, `_of_mean` and `products`."""
 
+    mean: jax.Array
+
     def of_mean(self, batch_size, noise_std=0.0):
         """The law of the mean of `batch_size` such gradients plus normal noise:
         N(mean, C/n + noise_std^2 I).

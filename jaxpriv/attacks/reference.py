@@ -2,19 +2,22 @@
 estimated, as one of the `jaxpriv.attacks.normal_laws`.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import is_traced
-from jaxpriv.attacks.normal_laws import Diagonal, Full, LowRank, ShardedLowRank
+from jaxpriv._types import Numbers
+from jaxpriv.attacks.normal_laws import Diagonal, Full, LowRank, NormalLaw, ShardedLowRank
 
 _RULES = ("ledoit_wolf", "oas")
 _FORMS = ("auto", "full", "low_rank", "diagonal")
 _MAX_FULL = 4096  # "auto": beyond it a d x d factor costs more than it tells
 
 
-def known(mean, covariance):
+def known(mean: Numbers, covariance: Numbers) -> Full | Diagonal:
     """Reference statistics that are known, not estimated.
 
     Args:
@@ -41,7 +44,9 @@ def known(mean, covariance):
     return Full(mean, jnp.linalg.cholesky(covariance))
 
 
-def estimate(gradients, form="auto", shrinkage="ledoit_wolf"):
+def estimate(
+    gradients: Any, form: str = "auto", shrinkage: str | float = "ledoit_wolf"
+) -> NormalLaw:
     """Reference statistics of the law that these gradients are drawn from.
 
     Args:

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
+from jaxpriv._types import Answer, Numbers
+from jaxpriv.attacks.normal_laws import NormalLaw
 from jaxpriv.stats import chi2, ncx2
 
 # of queries at once: enough for matrix products at full speed,
@@ -65,7 +67,10 @@ def _glir(release, queries, law):
     )
 
 
-def glir(release, queries, reference, batch_size, noise_std=0.0):
+def glir(
+    release: Numbers, queries: Numbers, reference: NormalLaw, batch_size: Numbers,
+    noise_std: Numbers = 0.0,
+) -> jax.Array:
     """The gradient likelihood ratio attack:
     minus the log p-value of "the query is not in the batch".
 
@@ -104,7 +109,10 @@ def _covariance(release, queries, law, n):
     return shared / n - queried / (2 * n**2)
 
 
-def covariance(release, queries, reference, batch_size, noise_std=0.0):
+def covariance(
+    release: Numbers, queries: Numbers, reference: NormalLaw, batch_size: Numbers,
+    noise_std: Numbers = 0.0,
+) -> jax.Array:
     """The covariance attack: the log likelihood ratio of a mean that the query moves by
     (g - mean)/n, to first order.
 
@@ -123,7 +131,9 @@ def covariance(release, queries, reference, batch_size, noise_std=0.0):
     return _covariance(release, queries, reference.of_mean(batch_size, noise_std), batch_size)
 
 
-def scalar_product(release, queries, reference=None):
+def scalar_product(
+    release: Numbers, queries: Numbers, reference: NormalLaw | None = None
+) -> jax.Array:
     """The scalar product attack: how far release and query point the same way,
     less what a typical gradient does.
 
@@ -141,7 +151,7 @@ def scalar_product(release, queries, reference=None):
     return product if reference is None else product - reference.mean @ release
 
 
-def bernoulli_likelihood_ratio(release, queries, mean):
+def bernoulli_likelihood_ratio(release: Numbers, queries: Numbers, mean: Numbers) -> jax.Array:
     """The likelihood ratio of a mean m of Bernoulli records:
     sum of z log(m/p) + (1-z) log((1-m)/(1-p)).
 
@@ -164,7 +174,7 @@ def bernoulli_likelihood_ratio(release, queries, mean):
     return jnp.sum(jnp.where(queries > 0.5, one, zero), -1)
 
 
-def folded(release, noise_std):
+def folded(release: Numbers, noise_std: Numbers) -> jax.Array:
     """The score of the relaxed adversary, who does not know the query: the squared length of the
     release in units of its noise.
 
@@ -185,7 +195,7 @@ def folded(release, noise_std):
     return jnp.sum(release * release, -1)
 
 
-def fisher(scores):
+def fisher(scores: Numbers) -> Answer:
     """The log p-values of several steps as one, by Fisher's law:
     -2 times their sum is chi-square with 2 steps degrees.
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from jaxpriv._types import Numbers
 from jaxpriv.stats import norm
 from jaxpriv.stats._binomial import at_mean, deviances
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -91,7 +92,9 @@ def _fraction(x, a, b):
     return value
 
 
-def clopper_pearson(successes, trials, miss):
+def clopper_pearson(
+    successes: Numbers, trials: Numbers, miss: Numbers
+) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper): one-sided limits of a success probability,
     each wrong with probability at most `miss`.
 

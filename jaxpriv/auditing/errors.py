@@ -14,7 +14,9 @@ import numpy as np
 
 from jaxpriv._checks import BELOW_ONE, OPEN_UNIT, UNIT, check_number, check_whole
 from jaxpriv._rounding import rounded_down, rounded_up
+from jaxpriv._types import Numbers
 from jaxpriv.auditing.binomial import beta_quantile
+from jaxpriv.curve import Curve
 from jaxpriv.stats import norm
 from jaxpriv.worst_case import gaussian
 
@@ -150,7 +152,7 @@ class Audit:
                           *(f"{name:<{left}}  {value:>{right}}" for name, value in rows), rule,
                           f"all together with {100 * self.confidence:g}% confidence"])
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: float) -> float:
         """A lower bound of epsilon at delta in [0, 1): (alpha e^eps + delta >= power for every
         test); 0 if nothing is proved.
 
@@ -164,7 +166,7 @@ class Audit:
             best = max(best, float(np.log(np.maximum(np.max(ratio), 1.0))))
         return best
 
-    def mu(self):
+    def mu(self) -> float:
         """A lower bound of the mu of Gaussian differential privacy, Phi^-1(power) - Phi^-1(alpha);
         0 if nothing is proved.
 
@@ -178,7 +180,7 @@ class Audit:
                 best = max(best, float(np.max(mus)))
         return best
 
-    def gaussian_epsilon(self, delta):
+    def gaussian_epsilon(self, delta: float) -> float:
         """A lower bound of epsilon at delta for a mechanism whose curve is Gaussian:
         that of G_mu at `mu()`.
 
@@ -190,7 +192,7 @@ class Audit:
         mu = self.mu()
         return float(gaussian(mu).epsilon_bounds(delta)[0]) if mu > 0 else 0.0
 
-    def violation(self, curve):
+    def violation(self, curve: Curve) -> Violation:
         """Is this curve refuted: does some test have more power at its type I error than
         the curve leaves it?
 
@@ -213,7 +215,7 @@ class Audit:
         _, violated, name, *rates = max(found, key=lambda test: test[0])
         return Violation(bool(violated), name, *map(float, rates))
 
-    def band(self, alpha):
+    def band(self, alpha: Numbers) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) of the attack's power at every type I error at once.
 
         Args:
@@ -234,7 +236,9 @@ class Audit:
         return low, upper[np.searchsorted(points.alpha_lower[order], alpha, "left")]
 
 
-def audit(scores, member, confidence=0.95, thresholds=32):
+def audit(
+    scores: Numbers, member: Numbers, confidence: float = 0.95, thresholds: int = 32
+) -> Audit:
     """Everything that these scores prove about the attack and so about the mechanism behind it.
 
     Args:

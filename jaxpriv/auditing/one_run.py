@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxpriv._checks import BELOW_ONE, NONNEGATIVE, check_number, check_whole
+from jaxpriv._types import Numbers
 from jaxpriv.auditing.errors import check_confidence, separated
 
 _HALVINGS = 32
@@ -47,7 +48,7 @@ class Guesses(NamedTuple):
     canaries: int
 
 
-def one_run_guesses(scores, member, guesses=None):
+def one_run_guesses(scores: Numbers, member: Numbers, guesses: int | None = None) -> Guesses:
     """The surest guesses about canaries: half of them says "member" of the highest scores, the
     other half "not" of the lowest; the rest abstains.
 
@@ -77,7 +78,10 @@ def one_run_guesses(scores, member, guesses=None):
     return Guesses(correct, guesses, m)
 
 
-def one_run(scores, member, delta=0.0, guesses=None, confidence=0.95):
+def one_run(
+    scores: Numbers, member: Numbers, delta: float = 0.0, guesses: int | None = None,
+    confidence: float = 0.95,
+) -> OneRun:
     """A lower bound of epsilon from the scores of canaries that one run saw or did not see,
     each by its own fair coin.
 
@@ -113,7 +117,9 @@ def one_run(scores, member, delta=0.0, guesses=None, confidence=0.95):
     return OneRun(epsilon, correct, guesses, m, 1 - guesses / m)
 
 
-def one_run_p_value(epsilon, delta, correct, guesses, canaries, choices=2):
+def one_run_p_value(
+    epsilon: float, delta: float, correct: int, guesses: int, canaries: int, choices: int = 2
+) -> float:
     """An upper bound of the probability of at least so many correct guesses under (epsilon, delta).
 
     With W ~ binomial(n, q), q = e^eps/(e^eps + k - 1), n = guesses, m = canaries, k = choices,

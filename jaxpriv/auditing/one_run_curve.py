@@ -13,6 +13,7 @@ it gives P_0 > 1, P(V >= c) = p cannot be. That is the recursion of Mahloujifar,
 2025 in other variables, in which nothing cancels and the proof is this one line.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from jaxpriv._checks import Domain, check_number, is_traced
 from jaxpriv.auditing.errors import check_confidence
 from jaxpriv.auditing.one_run import check_guesses, tail
+from jaxpriv.curve import Curve
 
 _LEAST = 1e-9  # p-values of the recursion are not told apart below
 _ULP = float(np.finfo(np.float64).eps)
@@ -40,7 +42,9 @@ class FamilyBound(NamedTuple):
     refuted: bool
 
 
-def one_run_curve_p_value(curve, correct, guesses, canaries, choices=2):
+def one_run_curve_p_value(
+    curve: Curve, correct: int, guesses: int, canaries: int, choices: int = 2
+) -> float:
     """An upper bound of the probability of at least so many correct guesses about the canaries of
     one run, if the mechanism has this trade-off curve.
 
@@ -77,8 +81,9 @@ def one_run_curve_p_value(curve, correct, guesses, canaries, choices=2):
 
 
 def one_run_family(
-    make_curve, private, leaky, correct, guesses, canaries, choices=2, confidence=0.95
-):
+    make_curve: Callable[[Any], Curve], private: float, leaky: float, correct: int, guesses: int,
+    canaries: int, choices: int = 2, confidence: float = 0.95,
+) -> FamilyBound:
     """How far so many correct guesses refute a family of curves, from its most private member on.
 
     Args:

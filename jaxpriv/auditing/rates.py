@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxpriv._checks import OPEN_UNIT, check_number
+from jaxpriv._types import Numbers
 from jaxpriv.auditing.binomial import beta_cdf, clopper_pearson
 from jaxpriv.auditing.errors import check_confidence, separated
 
@@ -20,7 +21,9 @@ class Rate(NamedTuple):
     resolved: bool
 
 
-def tpr_at_fpr(scores, member, fpr=1e-3, confidence=0.95):
+def tpr_at_fpr(
+    scores: Numbers, member: Numbers, fpr: float = 1e-3, confidence: float = 0.95
+) -> Rate:
     """The true positive rate of the attack at a false positive rate, with an interval that knows
     the threshold is estimated.
 
@@ -66,7 +69,7 @@ def _last_rank(holds, n):
     return low
 
 
-def auc(scores, member):
+def auc(scores: Numbers, member: Numbers) -> float:
     """The area under the ROC curve: the probability that a member scores higher than another
     record, ties counting half.
 
@@ -81,7 +84,7 @@ def auc(scores, member):
     return float(np.mean(below) / (2 * len(absent)))
 
 
-def roc(scores, member):
+def roc(scores: Numbers, member: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """The empirical ROC curve.
 
     Args: as `audit`. Raises: ValueError as `audit`.
@@ -101,7 +104,7 @@ def roc(scores, member):
     return fpr, tpr
 
 
-def advantage(scores, member):
+def advantage(scores: Numbers, member: Numbers) -> float:
     """The empirical advantage: the largest tpr - fpr over thresholds.
     An estimate, on average above the attack's own.
 

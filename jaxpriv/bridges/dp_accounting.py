@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import singledispatch
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dp_accounting as peer
 from dp_accounting import NeighboringRelation, dp_event
@@ -29,7 +29,7 @@ class Unsupported(ValueError):
         self.event, self.why = event, why
 
 
-def curve(event, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE):
+def curve(event: Any, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> Curve:
     """The curve of a mechanism that is described for dp-accounting.
 
     Args:

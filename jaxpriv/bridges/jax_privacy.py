@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation
@@ -13,13 +14,14 @@ from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
 from jaxpriv import worst_case
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter, check_whole
 from jaxpriv.bridges import dp_accounting
+from jaxpriv.curve import Curve
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 NULL = NeighboringRelation.REPLACE_SPECIAL
 SHRUNK = 1 - 2**-48  # by more than the rounding of a few products and a norm
 
 
-def curve(config):
+def curve(config: Any) -> Curve:
     """The curve of an execution plan: of the noise that it adds, not of the event that it states.
 
     Args:
@@ -63,7 +65,10 @@ def curve(config):
     return dp_accounting.curve(event, relation)
 
 
-def dp_sgd(batches, noise_multiplier, num_examples=None, neighboring_relation=NULL):
+def dp_sgd(
+    batches: Any, noise_multiplier: float, num_examples: int | None = None,
+    neighboring_relation: Any = NULL,
+) -> Curve:
     """The curve of DP-SGD with independent noise, on batches that jax-privacy selects.
 
     Args:

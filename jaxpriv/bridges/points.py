@@ -16,6 +16,7 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 
 from jaxpriv._checks import UNIT, Domain
+from jaxpriv._types import Numbers
 from jaxpriv.bridges._lists import lists
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.listed import Listed, Listing
@@ -25,7 +26,7 @@ _EPSILON = Domain(0.0, LARGEST, "[0, 1000]", 1.0)
 _DIGITS = 60
 
 
-def curve(epsilon, delta):
+def curve(epsilon: Numbers, delta: Numbers) -> Curve:
     """The curve of a mechanism of which nothing but (epsilon, delta) points is known.
 
     Args:
@@ -56,7 +57,7 @@ def curve(epsilon, delta):
     return Curve(Listed(np.float64(told), Listing.of(zip(every, null, null[::-1]))))
 
 
-def of(curve, epsilon):
+def of(curve: Curve, epsilon: Numbers) -> list[tuple[float, float]]:
     """Certified (epsilon, delta) points of a curve, to be written down or read elsewhere.
 
     Args:

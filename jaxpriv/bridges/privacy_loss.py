@@ -5,6 +5,7 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 
 from jaxpriv._checks import UNIT, Domain
+from jaxpriv._types import Numbers
 from jaxpriv.bridges._lists import lists
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.listed import Listed, Listing
@@ -14,7 +15,7 @@ _DIGITS = Context(prec=50, Emax=999_999, Emin=-999_999)
 _EXCESS = 1e-6  # by which sums of probabilities may be above 1, as those that are rounded up are
 
 
-def curve(loss, probability):
+def curve(loss: Numbers, probability: Numbers) -> Curve:
     """The curve of one direction of a mechanism, from the law of its privacy loss.
 
     Args:

@@ -12,8 +12,10 @@ that what lies between them matters little.
 import numpy as np
 
 from jaxpriv._checks import NONNEGATIVE, Domain
+from jaxpriv._types import Numbers
 from jaxpriv.bridges import points
 from jaxpriv.bridges._lists import lists
+from jaxpriv.curve import Curve
 
 _ORDER = Domain(1.0, np.inf, "(1, inf)", 2.0, open_low=True, open_high=True)
 _POINTS = 400
@@ -22,7 +24,7 @@ _ORDERS = 1 + np.geomspace(1e-3, 1e6, 2000)  # of zCDP
 _DOUBT = 1e-12  # relative to the terms of log delta
 
 
-def curve(order, divergence):
+def curve(order: Numbers, divergence: Numbers) -> Curve:
     """The curve of a mechanism whose Renyi divergences are known at some orders.
 
     Args:
@@ -55,7 +57,7 @@ def curve(order, divergence):
     return points.curve(epsilon, np.exp(np.minimum(log_delta, 0.0)))
 
 
-def zcdp(rho):
+def zcdp(rho: Numbers) -> Curve:
     """The curve of a mechanism that is rho-zero-concentrated differentially private.
 
     Args:

@@ -10,6 +10,7 @@ from jaxpriv._checks import (
     is_traced,
 )
 from jaxpriv._derived import derived, grown, reciprocal
+from jaxpriv._types import Numbers
 from jaxpriv.catalogue.sampled import both_norms
 from jaxpriv.composition.steps import together
 from jaxpriv.curve import Curve
@@ -21,7 +22,9 @@ from jaxpriv.tradeoff.largest_sum import LargestSum
 STEPS = Domain(1.0, 1e9, "[1, 1e9]", 1.0)
 
 
-def random_allocation(noise_multiplier, steps, selected=1, epochs=1):
+def random_allocation(
+    noise_multiplier: Numbers, steps: Numbers, selected: int = 1, epochs: int = 1
+) -> Curve:
     """DP-SGD in which a record takes part in `selected` of `steps` steps of an epoch, at random.
 
     selected = 1 are balls-in-bins batches: every record is put into one of `steps` batches, on its
@@ -76,7 +79,9 @@ def random_allocation(noise_multiplier, steps, selected=1, epochs=1):
     return Curve(together([block.experiment for block in blocks]))
 
 
-def shuffled_gaussian(noise_multiplier, steps, epochs=1, *, adjacency="zero_out"):
+def shuffled_gaussian(
+    noise_multiplier: Numbers, steps: Numbers, epochs: int = 1, *, adjacency: str = "zero_out"
+) -> Curve:
     """DP-SGD whose loader shuffles the data set before every epoch and deals it into `steps`
     batches: bracketed between a theorem and two attacks, which do not meet.
 

@@ -9,6 +9,7 @@ response it is the generalised likelihood ratio test; of unary encoding it is be
 
 from jaxpriv._checks import NONNEGATIVE, RATE, as_parameter, check_choice, check_whole
 from jaxpriv._derived import derived
+from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.local import (
     KaryResponse,
@@ -23,7 +24,9 @@ from jaxpriv.tradeoff.local import (
 _MOST = 10**9
 
 
-def k_ary_randomized_response(epsilon, categories, *, adjacency="replace_one"):
+def k_ary_randomized_response(
+    epsilon: Numbers, categories: int, *, adjacency: str = "replace_one"
+) -> Curve:
     """k-ary randomised response: the own one of k values with probability
     e^epsilon/(e^epsilon + k - 1), each other one with 1/(e^epsilon + k - 1).
 
@@ -53,7 +56,7 @@ def k_ary_randomized_response(epsilon, categories, *, adjacency="replace_one"):
     return Curve(pairs[adjacency](as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
 
 
-def unary_encoding(epsilon, optimised=False):
+def unary_encoding(epsilon: Numbers, optimised: bool = False) -> Curve:
     """Unary encoding: a report of one bit for each value, the own one's bit set, and noise on every
     bit.
 
@@ -81,7 +84,7 @@ def unary_encoding(epsilon, optimised=False):
     return Curve(UnaryEncoding(as_parameter("epsilon", epsilon, NONNEGATIVE), optimised))
 
 
-def rappor(noise, hashes=1):
+def rappor(noise: Numbers, hashes: int = 1) -> Curve:
     """RAPPOR's permanent randomised response, one-time or for all reports together.
 
     Args:
@@ -108,7 +111,7 @@ def rappor(noise, hashes=1):
     return Curve(PermanentResponse(epsilon, False)).compose(hashes)
 
 
-def k_ary_other_value(epsilon, categories):
+def k_ary_other_value(epsilon: Numbers, categories: int) -> Curve:
     """k-ary randomised response against an adversary who asks whether the value is a certain one,
     and does not know which it is else.
 
@@ -138,7 +141,7 @@ def k_ary_other_value(epsilon, categories):
     return Curve(OtherValue(as_parameter("epsilon", epsilon, NONNEGATIVE), int(categories)))
 
 
-def unary_other_value(epsilon, categories, optimised=False):
+def unary_other_value(epsilon: Numbers, categories: int, optimised: bool = False) -> Curve:
     """Unary encoding against an adversary who asks whether the value is a certain one, and does not
     know which it is else.
 

@@ -1,6 +1,7 @@
 """Noise on whole numbers, for data that is whole: exact on a computer, where real noise is not."""
 
 from jaxpriv._checks import Domain, as_parameter, check_whole
+from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.discrete_noise import DiscreteGaussian, DiscreteLaplace
 
@@ -8,7 +9,7 @@ SPREAD = Domain(1e-3, 1e6, "[1e-3, 1e6]", 1.0)
 _MOST = 10**6
 
 
-def discrete_gaussian(sigma, sensitivity=1):
+def discrete_gaussian(sigma: Numbers, sensitivity: int = 1) -> Curve:
     """Discrete Gaussian noise on a whole number: N_Z(0, sigma^2) against N_Z(sensitivity, sigma^2),
     masses proportional to e^(-x^2/2 sigma^2) at whole x.
 
@@ -42,7 +43,7 @@ def discrete_gaussian(sigma, sensitivity=1):
     return Curve(DiscreteGaussian(as_parameter("sigma", sigma, SPREAD), int(sensitivity)))
 
 
-def discrete_laplace(scale, sensitivity=1):
+def discrete_laplace(scale: Numbers, sensitivity: int = 1) -> Curve:
     """Discrete Laplace (two-sided geometric) noise on a whole number: masses proportional to
     e^(-|x|/scale) at whole x, moved by `sensitivity`.
 

@@ -1,5 +1,7 @@
 """Gaussian noise on sums over records that are drawn anew in every step."""
 
+from typing import Any
+
 from jaxpriv._checks import (
     ADJACENCIES,
     NONNEGATIVE,
@@ -10,6 +12,7 @@ from jaxpriv._checks import (
     check_whole,
 )
 from jaxpriv._derived import derived, reciprocal
+from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced, CutZeroed
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
@@ -20,8 +23,9 @@ from jaxpriv.tradeoff.shifts import Owned
 
 
 def subsampled_gaussian(
-    noise_multiplier, sampling_rate, steps, *, adjacency="add_remove", sampling="poisson"
-):
+    noise_multiplier: Numbers, sampling_rate: Numbers, steps: Numbers, *,
+    adjacency: str = "add_remove", sampling: str = "poisson",
+) -> Curve:
     """DP-SGD: `steps` Gaussian steps, each on a sample of the records.
 
     Args:
@@ -76,7 +80,7 @@ def subsampled_gaussian(
     pair = Curve(NormalShift(derived(both_norms, noise)))
     if adjacency == "add_remove":
         return pair.subsample(rate).compose(steps)
-    exchanged = pair.subsample(rate, "replace_one")
+    exchanged: Any = pair.subsample(rate, "replace_one")
     if adjacency == "zero_out":
         exchanged = Curve(ZeroedOut(exchanged.experiment.members))
     return exchanged.compose(steps)
@@ -97,8 +101,9 @@ def both_norms(noise_multiplier):
 
 
 def truncated_gaussian(
-    noise_multiplier, sampling_rate, steps, dataset_size, largest_batch, *, adjacency="add_remove"
-):
+    noise_multiplier: Numbers, sampling_rate: Numbers, steps: Numbers, dataset_size: int,
+    largest_batch: int, *, adjacency: str = "add_remove",
+) -> Curve:
     """DP-SGD by Poisson sampling whose batches are cut: of a batch with more than `largest_batch`
     records that many are kept, a uniform choice.
 
@@ -148,7 +153,9 @@ def truncated_gaussian(
     return Curve(pair.of(mu, rate, dataset_size - 1, largest_batch)).compose(steps)
 
 
-def user_level(noise_multiplier, sampling_rate, steps, records_per_user):
+def user_level(
+    noise_multiplier: Numbers, sampling_rate: Numbers, steps: Numbers, records_per_user: int
+) -> Curve:
     """DP-SGD that protects a whole user: all of somebody's records are added or removed at once.
 
     Each record takes part in a step on its own, so that Bin(K, sampling_rate) of a user's K do, and

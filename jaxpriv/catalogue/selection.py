@@ -2,6 +2,7 @@
 
 from jaxpriv._checks import NONNEGATIVE, UNIT, as_parameter
 from jaxpriv._derived import derived
+from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
 from jaxpriv.tradeoff.outcomes import BlackBox
@@ -18,7 +19,7 @@ def _range(epsilon, monotone):
     return derived(_half, epsilon) if monotone else epsilon
 
 
-def exponential_mechanism(epsilon, monotone=False):
+def exponential_mechanism(epsilon: Numbers, monotone: bool = False) -> Curve:
     """The exponential mechanism: candidate r with probability proportional to
     e^(epsilon score(r)/(2 sensitivity)).
 
@@ -52,7 +53,7 @@ def exponential_mechanism(epsilon, monotone=False):
     return Curve(LogisticShift(_range(epsilon, monotone)))
 
 
-def report_noisy_max(epsilon, noise="gumbel", monotone=False):
+def report_noisy_max(epsilon: Numbers, noise: str = "gumbel", monotone: bool = False) -> Curve:
     """The candidate with the largest score + noise of scale 2 sensitivity/epsilon.
 
     Args:

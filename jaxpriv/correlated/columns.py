@@ -13,10 +13,10 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from jaxpriv.correlated.descent import minimised
-from jaxpriv.correlated.strategies import Dense, check_strategy
+from jaxpriv.correlated.strategies import Dense, Strategy, check_strategy
 
 
-def with_unit_columns(strategy, steps):
+def with_unit_columns(strategy: Strategy, steps: int) -> Dense:
     """The same strategy as a matrix whose columns are divided by their lengths, which differ where
     the last rows cut them off.
 

@@ -9,7 +9,7 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import check_whole
 from jaxpriv.correlated.columns import least_mean_error
 from jaxpriv.correlated.descent import minimised
-from jaxpriv.correlated.participation import ONCE, MinSeparation
+from jaxpriv.correlated.participation import ONCE, MinSeparation, Participation
 from jaxpriv.correlated.reach import columns_apart, non_increasing
 from jaxpriv.correlated.strategies import (
     BandedInverse,
@@ -17,9 +17,10 @@ from jaxpriv.correlated.strategies import (
     BufferedToeplitz,
     Dense,
     Identity,
+    Strategy,
     check_strategy,
 )
-from jaxpriv.correlated.workloads import PREFIX_SUMS, error
+from jaxpriv.correlated.workloads import PREFIX_SUMS, Workload, error
 
 _TOLERANCE = 1e-10  # of log error: what several steps gained less than is left
 
@@ -34,8 +35,10 @@ class Optimum(NamedTuple):
     iterations: int
 
 
-def optimise(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_SUMS,
-             iterations=2000):
+def optimise(
+    strategy: Strategy, steps: int, participation: Participation = ONCE, loss: str = "mean",
+    workload: Workload = PREFIX_SUMS, iterations: int = 2000,
+) -> Optimum:
     """The strategy of the least error at equal privacy, among those shaped as this one.
 
     Args:

@@ -26,7 +26,7 @@ class MinSeparation:
         if self.most is not None:
             check_whole("most", self.most)
 
-    def times(self, steps):
+    def times(self, steps: int) -> int:
         """How often a record takes part at most."""
         room = -(-steps // self.separation)
         return room if self.most is None else min(room, self.most)
@@ -56,6 +56,9 @@ class CyclicPoisson:
         if not is_traced(self.rate):
             check_number("rate", self.rate, RATE)
 
-    def times(self, steps):
+    def times(self, steps: int) -> int:
         """How often a record of the first group may take part."""
         return -(-steps // self.cycle)
+
+
+Participation = MinSeparation | CyclicPoisson

@@ -1,5 +1,6 @@
 """A training with banded noise and cyclic Poisson sampling: bands, sampling rate and noise."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ from jaxpriv.correlated.optimum import optimise
 from jaxpriv.correlated.participation import CyclicPoisson
 from jaxpriv.correlated.privacy import curve, noise_multiplier
 from jaxpriv.correlated.strategies import banded_square_root
-from jaxpriv.correlated.workloads import PREFIX_SUMS
+from jaxpriv.correlated.workloads import PREFIX_SUMS, Workload
+from jaxpriv.curve import Curve
 
 
 class Candidate(NamedTuple):
@@ -27,7 +29,7 @@ class Candidate(NamedTuple):
     noise_multiplier: float
     error: float
 
-    def curve(self, steps):
+    def curve(self, steps: int) -> Curve:
         """The trade-off curve of the training: `correlated.curve`."""
         return curve(self.strategy, self.noise_multiplier, steps, self.participation)
 
@@ -39,8 +41,11 @@ class Plan(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-def plan(steps, dataset_size, batch_size, *, bands=None, loss="mean", workload=PREFIX_SUMS,
-         **target):
+def plan(
+    steps: int, dataset_size: int, batch_size: int | Sequence[int], *,
+    bands: Sequence[int] | None = None, loss: str = "mean", workload: Workload = PREFIX_SUMS,
+    **target: Any,
+) -> Plan:
     """The banded strategy, and the rate of its cyclic Poisson sampling, that add the least error
     to the iterates at a privacy target.
 

@@ -14,16 +14,23 @@ column and the first group dominate (Choquette-Choo et al. 2023, Theorem 4, whic
 there columns have length 1).
 """
 
+from typing import Any
+
 from jaxpriv import _array as xp
-from jaxpriv import worst_case
-from jaxpriv._checks import POSITIVE, RATE, as_parameter, is_traced
-from jaxpriv._derived import derived, quotient
+from jaxpriv._checks import NONNEGATIVE, POSITIVE, RATE, as_parameter, is_traced
+from jaxpriv._derived import Derived, derived, quotient
+from jaxpriv._types import Numbers
 from jaxpriv.accounting import calibrate
-from jaxpriv.correlated.participation import ONCE, CyclicPoisson
+from jaxpriv.correlated.participation import ONCE, CyclicPoisson, Participation
 from jaxpriv.correlated.reach import sensitivity, sensitivity_bounds
+from jaxpriv.correlated.strategies import Strategy
+from jaxpriv.curve import Curve
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
 
-def curve(strategy, noise_multiplier, steps, participation=ONCE):
+def curve(
+    strategy: Strategy, noise_multiplier: Numbers, steps: int, participation: Participation = ONCE
+) -> Curve:
     """The trade-off curve of a training with correlated noise, all of it released.
 
     Args:
@@ -55,7 +62,9 @@ def curve(strategy, noise_multiplier, steps, participation=ONCE):
                   participation)
 
 
-def noise_multiplier(strategy, steps, participation=ONCE, **target):
+def noise_multiplier(
+    strategy: Strategy, steps: int, participation: Participation = ONCE, **target: Any
+) -> float | Any:
     """The noise with which a training meets a target: `curve`'s noise_multiplier.
 
     Args: strategy, steps, participation: as `curve`; one target as `jaxpriv.calibrate` takes it:
@@ -81,11 +90,14 @@ def noise_multiplier(strategy, steps, participation=ONCE, **target):
 
 def _curve(found, noise_multiplier, steps, participation):
     noise_multiplier = as_parameter("noise_multiplier", noise_multiplier, POSITIVE)
+    mu = derived(quotient, found, noise_multiplier)
+    if not isinstance(mu, Derived):
+        mu = as_parameter("mu", mu, NONNEGATIVE)
+    curve = Curve(NormalShift(mu))
     if not isinstance(participation, CyclicPoisson):
-        return worst_case.gaussian(derived(quotient, found, noise_multiplier))
-    relative = derived(quotient, noise_multiplier, found)
+        return curve
     rate = as_parameter("rate", participation.rate, RATE)
-    return worst_case.subsampled_gaussian(relative, rate, participation.times(steps))
+    return curve.subsample(rate).compose(participation.times(steps))
 
 
 def _certified(strategy, steps, participation):

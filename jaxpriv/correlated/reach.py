@@ -20,14 +20,15 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
-from jaxpriv.correlated.participation import ONCE, CyclicPoisson, MinSeparation
+from jaxpriv._types import Answer
+from jaxpriv.correlated.participation import ONCE, CyclicPoisson, MinSeparation, Participation
 from jaxpriv.correlated.patterns import bounds_of_dense
-from jaxpriv.correlated.strategies import Dense, check_strategy
+from jaxpriv.correlated.strategies import Dense, Strategy, check_strategy
 
 _ULP = 2.0**-52
 
 
-def sensitivity(strategy, steps, participation=ONCE):
+def sensitivity(strategy: Strategy, steps: int, participation: Participation = ONCE) -> Answer:
     """How far one record moves C x, in clipping norms: |C u| at its largest.
 
     Args:
@@ -56,7 +57,9 @@ def sensitivity(strategy, steps, participation=ONCE):
     return xp.sqrt(_squared(non_increasing(column), separation, count))
 
 
-def sensitivity_bounds(strategy, steps, participation=ONCE):
+def sensitivity_bounds(
+    strategy: Strategy, steps: int, participation: Participation = ONCE
+) -> tuple[float, float]:
     """(lower, upper) with the exact `sensitivity` of this strategy in between.
 
     Args: as `sensitivity`; of concrete numbers.

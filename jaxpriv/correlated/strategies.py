@@ -18,6 +18,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain, as_parameter, check_number, check_whole, is_traced
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.correlated import series
 
 REAL = Domain(-np.inf, np.inf, "(-inf, inf)", open_low=True, open_high=True)
@@ -46,23 +47,23 @@ class Identity:
     array([1., 0., 0.])
     """
 
-    def column(self, steps):
+    def column(self, steps: int) -> Answer:
         """The first column of C: `Float[Array, "steps"]`."""
         return np.eye(1, steps)[0]
 
-    def inverse_column(self, steps):
+    def inverse_column(self, steps: int) -> Answer:
         """The first column of C^-1: `Float[Array, "steps"]`."""
         return np.eye(1, steps)[0]
 
-    def column_doubt(self, steps):
+    def column_doubt(self, steps: int) -> Answer:
         """What `column` may be off by, at most: `Float[Array, "steps"]`."""
         return np.zeros(steps)
 
-    def bands(self):
+    def bands(self) -> int | None:
         """The number of diagonals of C that are not zero; None where all may be."""
         return 1
 
-    def recurrence(self):
+    def recurrence(self) -> Recurrence:
         """C^-1 as it is multiplied with, step by step: a `Recurrence`."""
         return Recurrence(np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.ones(()))
 
@@ -77,23 +78,23 @@ class BandedToeplitz:
 
     coefficients: Any
 
-    def column(self, steps):
+    def column(self, steps: int) -> Answer:
         """The first column of C: `Float[Array, "steps"]`."""
         return series.padded(self.coefficients, steps)
 
-    def inverse_column(self, steps):
+    def inverse_column(self, steps: int) -> Answer:
         """The first column of C^-1: `Float[Array, "steps"]`."""
         return series.inverse(self.coefficients, steps)
 
-    def column_doubt(self, steps):
+    def column_doubt(self, steps: int) -> Answer:
         """What `column` may be off by: nothing."""
         return np.zeros(steps)
 
-    def bands(self):
+    def bands(self) -> int | None:
         """The number of diagonals of C that are not zero."""
         return self.coefficients.shape[0]
 
-    def recurrence(self):
+    def recurrence(self) -> Recurrence:
         """x_t = (g_t - c_1 x_(t-1) - c_2 x_(t-2) - ...)/c_0: the state holds the last noises."""
         first, rest = self.coefficients[0], self.coefficients[1:]
         read = -rest / first
@@ -114,27 +115,27 @@ class BufferedToeplitz:
     decay: Any
     scale: Any
 
-    def column(self, steps):
+    def column(self, steps: int) -> Answer:
         """The first column of C: `Float[Array, "steps"]`."""
         powers = self.decay[:, None] ** np.arange(steps - 1, dtype=self.decay.dtype)
         rest = xp.sum(self.scale[:, None] * powers, 0)
         return xp.concatenate([xp.like(np.ones(1, rest.dtype), rest), rest])
 
-    def inverse_column(self, steps):
+    def inverse_column(self, steps: int) -> Answer:
         """The first column of C^-1: `Float[Array, "steps"]`."""
         return series.inverse(self.column(steps), steps)
 
-    def column_doubt(self, steps):
+    def column_doubt(self, steps: int) -> Answer:
         """What `column` may be off by: each power, and the sum of as many as there are buffers."""
         size = BufferedToeplitz(abs(self.decay), abs(self.scale)).column(steps)
         size[0] = 0.0  # which is 1 without any rounding
         return (_POWER + 2 + self.decay.shape[0]) * _ULP * size
 
-    def bands(self):
+    def bands(self) -> int | None:
         """All diagonals may be there: None."""
         return None
 
-    def recurrence(self):
+    def recurrence(self) -> Recurrence:
         """x_t = g_t - scale . buffers, and then buffers' = decay buffers + x_t."""
         ones = xp.ones_like(self.decay)
         decay = xp.diag(self.decay) - ones[:, None] * self.scale
@@ -151,19 +152,19 @@ class BandedInverse:
 
     coefficients: Any
 
-    def column(self, steps):
+    def column(self, steps: int) -> Answer:
         """The first column of C: `Float[Array, "steps"]`."""
         return series.inverse(self.coefficients, steps)
 
-    def inverse_column(self, steps):
+    def inverse_column(self, steps: int) -> Answer:
         """The first column of C^-1: `Float[Array, "steps"]`."""
         return series.padded(self.coefficients, steps)
 
-    def bands(self):
+    def bands(self) -> int | None:
         """All diagonals of C may be there, but for a single coefficient."""
         return 1 if self.coefficients.shape[0] == 1 else None
 
-    def column_doubt(self, steps):
+    def column_doubt(self, steps: int) -> Answer:
         """What `column` may be off by, from what it leaves of C^-1 C = I.
 
         Where coefficients * column = 1 + r the error e is (1/coefficients) * r, so that
@@ -181,7 +182,7 @@ class BandedInverse:
             found = np.maximum.accumulate(abs(column)) * left / (1 - left)
         return np.where(left < 1, found * (1 + 8 * _ULP), np.inf)
 
-    def recurrence(self):
+    def recurrence(self) -> Recurrence:
         """z_t = c_0 g_t + c_1 g_(t-1) + ...: the state holds the last g."""
         order = self.coefficients.shape[0] - 1
         return Recurrence(np.eye(order, k=-1), self.coefficients[1:], np.eye(1, order)[0],
@@ -197,7 +198,7 @@ class Dense:
 
     matrix: Any
 
-    def bands(self):
+    def bands(self) -> int | None:
         """The number of diagonals of C that are not zero, where the matrix is at hand."""
         if is_traced(self.matrix):
             return None
@@ -205,10 +206,13 @@ class Dense:
         return int(max(rows - columns, default=0)) + 1
 
 
+Strategy = Identity | BandedToeplitz | BufferedToeplitz | BandedInverse | Dense
+
+
 _STRATEGIES = (Identity, BandedToeplitz, BufferedToeplitz, BandedInverse, Dense)
 
 
-def banded_toeplitz(coefficients):
+def banded_toeplitz(coefficients: Numbers) -> BandedToeplitz:
     """The strategy whose C is banded and Toeplitz.
 
     Args:
@@ -222,7 +226,7 @@ def banded_toeplitz(coefficients):
     return BandedToeplitz(_series("coefficients", coefficients))
 
 
-def banded_inverse(coefficients):
+def banded_inverse(coefficients: Numbers) -> BandedInverse:
     """The strategy whose C^-1 is banded and Toeplitz: noise is a moving average of g.
 
     Args:
@@ -236,7 +240,7 @@ def banded_inverse(coefficients):
     return BandedInverse(_series("coefficients", coefficients))
 
 
-def buffered_toeplitz(decay, scale):
+def buffered_toeplitz(decay: Numbers, scale: Numbers) -> BufferedToeplitz:
     """The strategy BLT: c_0 = 1 and c_t = sum_i scale_i decay_i^(t-1).
 
     Args:
@@ -257,7 +261,7 @@ def buffered_toeplitz(decay, scale):
     return BufferedToeplitz(decay, scale)
 
 
-def dense(matrix):
+def dense(matrix: Numbers) -> Dense:
     """The strategy of any lower-triangular matrix C.
 
     Args:
@@ -278,7 +282,7 @@ def dense(matrix):
     return Dense(matrix)
 
 
-def banded_square_root(bands):
+def banded_square_root(bands: int) -> BandedToeplitz:
     """BSR: C has the first coefficients of (1 - x)^(-1/2), with which all bands sum up best.
 
     Source: Kalinin, Lampert 2024 (arXiv:2405.13763); for bands = steps Fichtenberger, Henzinger,
@@ -291,7 +295,7 @@ def banded_square_root(bands):
     return BandedToeplitz(series.square_root(bands))
 
 
-def banded_inverse_square_root(bands):
+def banded_inverse_square_root(bands: int) -> BandedInverse:
     """BISR: C^-1 has the first coefficients of (1 - x)^(1/2).
 
     Source: Kalinin et al. 2025 (arXiv:2505.12128).
@@ -303,7 +307,7 @@ def banded_inverse_square_root(bands):
     return BandedInverse(series.inverse_square_root(bands))
 
 
-def buffered_square_root(buffers, steps):
+def buffered_square_root(buffers: int, steps: int) -> BufferedToeplitz:
     """A BLT near (1 - x)^(-1/2) over so many steps, to begin an optimisation with.
 
     Its coefficients are moments of the arcsine law, binom(2t, t)/4^t = E[y^t]. With y = sin^2 a,

@@ -11,10 +11,11 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import BELOW_ONE, NONNEGATIVE, as_parameter, check_number, is_traced
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.correlated import series
-from jaxpriv.correlated.participation import ONCE
+from jaxpriv.correlated.participation import ONCE, Participation
 from jaxpriv.correlated.reach import sensitivity
-from jaxpriv.correlated.strategies import Dense, check_strategy
+from jaxpriv.correlated.strategies import Dense, Strategy, check_strategy
 
 _ORDER = 64  # states of a recurrence up to which it is followed, step by step
 
@@ -30,7 +31,7 @@ class Workload:
     rates: Any
     momentum: Any
 
-    def matrix(self, steps):
+    def matrix(self, steps: int) -> Answer:
         """A, `Float[Array, "steps steps"]`: A_ts = sum of rates_r momentum^(r-s), s <= r <= t."""
         powers = self.momentum ** np.maximum(np.subtract.outer(np.arange(steps),
                                                                np.arange(steps)), 0)
@@ -41,7 +42,7 @@ class Workload:
 PREFIX_SUMS = Workload(None, 0.0)
 
 
-def workload(rates=None, momentum=0.0):
+def workload(rates: Numbers | None = None, momentum: Numbers = 0.0) -> Workload:
     """A `Workload` of a schedule of learning rates, and heavy-ball momentum.
 
     Args:
@@ -68,7 +69,7 @@ def workload(rates=None, momentum=0.0):
     return Workload(rates, momentum)
 
 
-def row_norms(strategy, steps, workload=PREFIX_SUMS):
+def row_norms(strategy: Strategy, steps: int, workload: Workload = PREFIX_SUMS) -> Answer:
     """The lengths of the rows of B = A C^-1: standard deviations of the noise in each iterate.
 
     Args:
@@ -101,7 +102,10 @@ def row_norms(strategy, steps, workload=PREFIX_SUMS):
     return xp.sqrt(follow(strategy, steps, workload))
 
 
-def error(strategy, steps, participation=ONCE, loss="mean", workload=PREFIX_SUMS):
+def error(
+    strategy: Strategy, steps: int, participation: Participation = ONCE, loss: str = "mean",
+    workload: Workload = PREFIX_SUMS,
+) -> Answer:
     """The error of all iterates at equal privacy: that of the rows of B times the sensitivity.
 
     Args:

@@ -8,6 +8,7 @@ from jaxpriv import _array as xp
 from jaxpriv import worst_case
 from jaxpriv._checks import NONNEGATIVE, RATE, Domain, as_parameter, check_number, is_traced
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.filters.total import MOST, Total, as_number, square, term
 from jaxpriv.tradeoff.pair import safe_log
@@ -36,11 +37,11 @@ class Filter(ABC):
     def _bound(self):
         """What may be spent, rounded downwards."""
 
-    def init(self):
+    def init(self) -> Total:
         """The state of which nothing is spent."""
         return Total.nothing(self._shape())
 
-    def spend(self, state, spent):
+    def spend(self, state: Total, spent: Numbers) -> tuple[Total, Answer]:
         """(new state, accepted): what is left to be run is a step that was accepted.
 
         state: from `init` or `spend`. spent: `Float[Array, "..."]`, the step's own parameter, >= 0,
@@ -101,13 +102,13 @@ class GaussianFilter(Filter):
     def _bound(self):
         return term(square(as_number(self.mu), up=False), up=False)
 
-    def spent(self, state):
+    def spent(self, state: Total) -> Answer:
         """mu of what was accepted so far, rounded upwards: of the books, for what was accepted is
         mu-GDP with the budget's mu only, or by `odometer` with one that is announced as one goes.
         """
         return root_up(state.value())
 
-    def curve(self):
+    def curve(self) -> Curve:
         """The `Curve` of everything that is accepted, whenever the interaction ends."""
         return worst_case.gaussian(self.mu)
 
@@ -120,7 +121,7 @@ def squared(spent):
     return Total(*(xp.where(some, word, xp.zeros_like(word)) for word in (found.high, found.low)))
 
 
-def gaussian(mu):
+def gaussian(mu: Numbers) -> GaussianFilter:
     """A filter for Gaussian differential privacy: accepts steps that are mu_i-GDP as long as
     the sum of mu_i^2 is at most mu^2.
 
@@ -166,13 +167,13 @@ class RenyiFilter(Filter):
     def _bound(self):
         return term(as_number(self.budget), up=False)
 
-    def spent(self, state):
+    def spent(self, state: Total) -> Answer:
         """The divergence of what was accepted so far, rounded upwards: of the books, as
         `GaussianFilter.spent`.
         """
         return state.value()
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: Numbers) -> Answer:
         """The epsilon at delta in (0, 1] of everything that is accepted: budget
         + log(1 - 1/order) - log(order delta)/(order - 1), rounded upwards, or 0.
 
@@ -195,7 +196,7 @@ def linear(spent):
     return term(xp.minimum(spent, MOST).astype(spent.dtype))
 
 
-def renyi(order, budget):
+def renyi(order: Numbers, budget: Numbers) -> RenyiFilter:
     """A Renyi filter: accepts steps whose divergences of one order add up to at most the budget.
 
     Args:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, as_parameter
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.filters.filter import BUDGET, ORDER, Filter, linear, root_up, squared
 from jaxpriv.filters.total import Total, as_number, square, term
 from jaxpriv.stats import norm
@@ -44,7 +45,7 @@ class Odometer(Filter):
     def _bound(self):
         return self._at(-1)
 
-    def epsilon(self, state, delta):
+    def epsilon(self, state: Total, delta: Numbers) -> Answer:
         """What the privacy loss so far is at most, delta in (0, 1) fixed beforehand.
 
         Guarantee: with probability at least 1 - delta, over everything that is released with the
@@ -84,7 +85,7 @@ class GaussianOdometer(Odometer):
         off = 256 * xp.finfo(tail.dtype).eps * (1 + xp.abs(tail) + mu * (1 + xp.abs(quantile) + mu))
         return log_share - tail + off
 
-    def spent(self, state):
+    def spent(self, state: Total) -> Answer:
         """mu of what was accepted so far, rounded upwards: of the books."""
         return root_up(state.value())
 
@@ -109,12 +110,12 @@ class RenyiOdometer(Odometer):
         rest = -log_share / (as_number(self.order) - 1)
         return budget + rest + 16 * xp.finfo(rest.dtype).eps * (budget + rest)
 
-    def spent(self, state):
+    def spent(self, state: Total) -> Answer:
         """The divergence of what was accepted so far, rounded upwards: of the books."""
         return state.value()
 
 
-def odometer(rungs):
+def odometer(rungs: Numbers) -> GaussianOdometer:
     """A Gaussian odometer: what was spent so far, at any time, of steps that are mu_i-GDP.
 
     Args:
@@ -142,7 +143,7 @@ def odometer(rungs):
     return GaussianOdometer(_ascending(rungs))
 
 
-def renyi_odometer(order, rungs):
+def renyi_odometer(order: Numbers, rungs: Numbers) -> RenyiOdometer:
     """A Renyi odometer: what was spent so far, at any time, in divergences of one order.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv._types import Answer
 
 LEAST = 1e-20
 MOST = 1e31
@@ -28,21 +29,21 @@ class Total:
     low: Any
 
     @staticmethod
-    def nothing(shape=()):
+    def nothing(shape: tuple[int, ...] = ()) -> "Total":
         """Of no terms."""
         return Total(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
 
-    def plus(self, term):
+    def plus(self, term: "Total") -> "Total":
         """With another term: a `Total`, rounded upwards."""
         high, error = _two_sum(self.high, term.high)
         rest = _added_up(_added_up(self.low, term.low), error)
         return Total(*_two_sum(high, rest))
 
-    def within(self, bound):
+    def within(self, bound: "Total") -> Answer:
         """Is it at most another number of this kind?"""
         return (self.high < bound.high) | ((self.high == bound.high) & (self.low <= bound.low))
 
-    def value(self):
+    def value(self) -> Answer:
         """In float64 by NumPy, rounded upwards where a program has float32."""
         if not xp.any_jax(self.high):
             return np.asarray(self.high, np.float64) + np.asarray(self.low, np.float64)

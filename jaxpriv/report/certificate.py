@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import OPEN_UNIT, POSITIVE, check_number
 from jaxpriv._rounding import rounded_up
+from jaxpriv.curve import Curve
 from jaxpriv.report.plain_words import in_plain_words
 from jaxpriv.report.profiles import epsilons_of, lines_of, profile_of
 
@@ -69,11 +71,11 @@ class Mechanism:
     def sampling(self):
         return "none: every record takes part in every release"
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What a certificate says of it in numbers."""
         return asdict(self)
 
-    def describe(self):
+    def describe(self) -> str:
         """The mechanism in one sentence."""
         count = len(self.scales)
         unit = "std" if self.noise == "gaussian" else "scale"
@@ -87,7 +89,7 @@ class Mechanism:
             f"{size}, dimension {self.dim}."
         )
 
-    def adversaries(self):
+    def adversaries(self) -> list[tuple[str, str, Curve]]:
         """[(name, assumption, curve)], the worst case first."""
         if self.noise == "laplace":
             ratio = self.sensitivities[0] / self.scales[0]
@@ -101,16 +103,16 @@ class Mechanism:
                          relaxed.gaussian(mu, dim).symmetric()))
         return rows
 
-    def stages(self):
+    def stages(self) -> Any:
         """None: the releases are not ordered."""
         return None
 
-    def if_shuffled(self, certified, delta):
+    def if_shuffled(self, certified: float | None, delta: float) -> None:
         """None: nothing is sampled."""
         del certified, delta
 
 
-def certify(mechanism, delta=1e-5):
+def certify(mechanism: Any, delta: float = 1e-5) -> dict[str, Any]:
     """The certificate of a mechanism as a dictionary of plain numbers and sentences
     (what `--json` prints).
 

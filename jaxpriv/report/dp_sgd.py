@@ -4,13 +4,15 @@ and the noise or the epsilon that it has to meet.
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import POSITIVE, SCALE, check_number
 from jaxpriv._rounding import rounded_up
+from jaxpriv._types import Numbers
+from jaxpriv.curve import Curve
 from jaxpriv.report.shuffled import if_shuffled
 from jaxpriv.training.plan import ASSUMPTIONS, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
@@ -55,8 +57,11 @@ class DpSgd:
             )
 
     @classmethod
-    def calibrated(cls, epsilon=None, delta=1e-5, *, mu=None, advantage=None, fpr=None, tpr=None,
-                   threat_model="worst_case", **settings):
+    def calibrated(
+        cls, epsilon: float | None = None, delta: float = 1e-5, *, mu: float | None = None,
+        advantage: float | None = None, fpr: float | None = None, tpr: float | None = None,
+        threat_model: str = "worst_case", **settings: Any,
+    ) -> "DpSgd":
         """The DP-SGD of these settings whose noise just meets one target, as
         `jaxpriv.training.Privacy` takes it.
 
@@ -89,11 +94,11 @@ class DpSgd:
     def steps(self):
         return steps_of(self.dataset_size, self.batch_size, self.epochs)
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What a certificate says of it in numbers."""
         return {**asdict(self), "sampling_rate": self.sampling_rate, "steps": self.steps}
 
-    def describe(self):
+    def describe(self) -> str:
         """The mechanism in one sentence."""
         steps = f"{self.steps} step{'s' * (self.steps > 1)}"
         epochs = f"{self.epochs:g} epoch{'s' * (self.epochs != 1)}"
@@ -105,25 +110,25 @@ class DpSgd:
             f"{size}, dimension {self.dim:g}."
         )
 
-    def if_shuffled(self, certified, delta):
+    def if_shuffled(self, certified: float | None, delta: float) -> dict[str, Any] | None:
         """What the certificate is worth if the loader shuffles."""
         rate = self.sampling_rate
         return if_shuffled((self.noise_multiplier,), rate, self.steps, certified, delta)
 
-    def worst_case(self, steps):
+    def worst_case(self, steps: Numbers) -> Curve:
         return worst_case.subsampled_gaussian(
             self.noise_multiplier, self.sampling_rate, steps
         ).symmetric()
 
-    def relaxed(self, steps):
+    def relaxed(self, steps: Numbers) -> Curve:
         rate, dim = self.sampling_rate, float(self.dim)
         return relaxed.subsampled_gaussian(self.noise_multiplier, rate, steps, dim).symmetric()
 
-    def adversaries(self):
+    def adversaries(self) -> list[tuple[str, str, Curve]]:
         """[(name, assumption, curve)], the worst case first."""
         return self._after(float(self.steps))
 
-    def stages(self):
+    def stages(self) -> Any:
         """(steps so far, adversaries with as many curves), the last at the end: denser at the
         start, where epsilon rises most.
         """

@@ -3,9 +3,11 @@
 import inspect
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from jaxpriv import compose, relaxed, worst_case
 from jaxpriv._checks import SCALE, check_number, check_whole
+from jaxpriv.curve import Curve
 from jaxpriv.report.wording import LEFT_OUT, Wording, adjacency_of, mechanisms, wording_of
 
 _RELAXED = ("gaussian", "laplace", "subsampled_gaussian")
@@ -88,11 +90,11 @@ class Pipeline:
             return next(iter(said))
         return "; ".join(f"in {', '.join(names)} {sentence}" for sentence, names in said.items())
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What a certificate says of it in numbers."""
         return {"pipeline": [dict(table) for table in self.steps], "group": self.group}
 
-    def describe(self):
+    def describe(self) -> str:
         """The mechanism in one sentence."""
         told = "; ".join(step.describe() for step in self._steps)
         count = len(self._steps)
@@ -100,7 +102,7 @@ class Pipeline:
         group = f", for a group of {self.group}" if self.group > 1 else ""
         return f"{title}{group}: {told}."
 
-    def adversaries(self):
+    def adversaries(self) -> list[tuple[str, str, Curve]]:
         """[(name, assumption, curve)], the worst case first;
         a relaxed one only where each step's is known.
         """
@@ -138,11 +140,11 @@ class Pipeline:
         )
         return [(name, relaxed.ASSUMPTION + _MAGNITUDES * stepwise, curve.symmetric())]
 
-    def stages(self):
+    def stages(self) -> Any:
         """None: what came first is not known of it."""
         return None
 
-    def if_shuffled(self, certified, delta):
+    def if_shuffled(self, certified: float | None, delta: float) -> None:
         """None: shuffled batches are a mechanism of their own here."""
         del certified, delta
 

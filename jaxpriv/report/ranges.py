@@ -96,25 +96,31 @@ def take_up(path, key_of):
 
     What follows the last line break was cut off while it was written, and is removed from the file.
     """
+    done = {key: row for key, row in read_rows(path, key_of) if key is not None}
+    if path.exists():
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole != len(content):
+            with open(path, "r+b") as file:
+                file.truncate(whole)
+    return done
+
+
+def read_rows(path, key_of):
+    """[(key, row)] of the whole lines of a file of a sweep; none where it is not there."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return {}
-    whole = content[: content.rfind(b"\n") + 1]
-    done = {}
-    for number, line in enumerate(whole.splitlines(), 1):
+        return []
+    found = []
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         try:
             row = json.loads(line)
             float(row["delta"])
-            key = key_of(row)
+            found.append((key_of(row), row))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{path}: line {number} is not of a sweep") from None
-        if key is not None:
-            done[key] = row
-    if whole != content:
-        with open(path, "r+b") as file:
-            file.truncate(len(whole))
-    return done
+    return found
 
 
 def dp_sgd_key(delta, dim):

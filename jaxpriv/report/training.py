@@ -5,12 +5,14 @@ in JSON and as a page.
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv import auditing
 from jaxpriv._checks import OPEN_UNIT, check_number
+from jaxpriv._types import FilePath, Numbers
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.report.certificate import gains_nothing, notes_of, vacuous
 from jaxpriv.report.page import write_certificate
@@ -27,11 +29,13 @@ from jaxpriv.report.training_wording import (
     held_out_sentence,
 )
 from jaxpriv.training.planning import holds
+from jaxpriv.training.trainer import Trained
 
 
 def certify_training(
-    trained, folder, *, canaries="dirac", scores=None, confidence=0.95, settings=None
-):
+    trained: Trained, folder: FilePath, *, canaries: str = "dirac", scores: Numbers | None = None,
+    confidence: float = 0.95, settings: Any = None,
+) -> dict[str, Any]:
     """Audit a training by its canaries, if it has any, and write certificate.json,
     certificate.html and model.npz.
 

@@ -4,8 +4,10 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 from jaxpriv._checks import check_whole
+from jaxpriv._types import FilePath
 from jaxpriv.report.certificate import Mechanism, certify
 from jaxpriv.report.digest import digest
 from jaxpriv.report.dp_sgd import DpSgd
@@ -33,7 +35,7 @@ _TAKEN = {
 }
 
 
-def read_certificate(path):
+def read_certificate(path: FilePath) -> dict[str, Any]:
     """The dictionary of a certificate.json.
 
     Raises: ValueError for a file that holds none, OSError for one that can't be read.
@@ -50,7 +52,7 @@ def read_certificate(path):
     return found
 
 
-def verify(certificate):
+def verify(certificate: dict[str, Any]) -> dict[str, Any]:
     """Every number and sentence of a certificate that follows from its mechanism, beside what this
     machine certifies.
 

@@ -8,10 +8,12 @@ the ends of the support, location and scale, exponentials, docstring.
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import NamedTuple
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import POSITIVE, Domain, check_domain
+from jaxpriv._types import Answer
 
 
 class Example(NamedTuple):
@@ -183,7 +185,9 @@ def _public(law, module, operation, title, kernels, shapes, start, source, examp
     return function
 
 
-def law(module, *, title, kernels, shapes, source, example, start=None):
+def law(
+    module, *, title, kernels, shapes, source, example, start=None
+) -> tuple[Callable[..., Answer], ...]:
     """The ten public functions of a law, in the order of `OPERATIONS`.
 
     Args:

@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, RATE, UNIT, check_domain, is_traced
+from jaxpriv._types import Answer, Bounds, Numbers
 from jaxpriv.tradeoff import attribute, certified, evaluate, inference, lowest, regret
 from jaxpriv.tradeoff import slack as slackened
 from jaxpriv.tradeoff.experiment import Experiment
@@ -17,7 +18,7 @@ class Meaning:
 
     experiment: Experiment
 
-    def gdp_mu(self, slack=0.0):
+    def gdp_mu(self, slack: Numbers = 0.0) -> Answer:
         """The smallest mu >= 0 whose Gaussian curve G_mu lies below f, but for `slack` of the type
         II error: f >= G_mu - slack at every alpha. Without slack rounded upwards.
 
@@ -56,7 +57,7 @@ class Meaning:
             return found
         return xp.where(slack == 0, lowest.smallest_mu(self.experiment), found)
 
-    def gdp_mu_bounds(self, slack=0.0):
+    def gdp_mu_bounds(self, slack: Numbers = 0.0) -> Bounds:
         """(lower, upper) with the smallest mu in between with which f >= G_mu - slack at every
         alpha, in float64 whatever the mode; slack in [0, 1] as in `gdp_mu`.
 
@@ -79,7 +80,7 @@ class Meaning:
             return certified.certified(lowest.bounds_of_mu, self.experiment, nothing=lambda: 0.0)
         return self._certified(slackened.bounds_of_slack_mu, slack)
 
-    def gdp_regret(self, mu):
+    def gdp_regret(self, mu: Numbers) -> Answer:
         """What reporting this mu in place of the curve gives away: the least kappa >= 0 with
         f(alpha + kappa) - kappa <= G_mu(alpha) at every alpha, and the same of f^-1.
 
@@ -97,7 +98,7 @@ class Meaning:
         """
         return regret.regret(self.experiment, mu)
 
-    def gdp_regret_bounds(self, mu):
+    def gdp_regret_bounds(self, mu: Numbers) -> Bounds:
         """(lower, upper) with `gdp_regret(mu)` in between, in float64 whatever the mode.
 
         Guarantee: both sides; lower is seen at one eps, upper on cells that cover all of them, to
@@ -112,7 +113,7 @@ class Meaning:
         check_domain("mu", mu, NONNEGATIVE)
         return self._certified(regret.bounds_of_regret, mu)
 
-    def reconstruction_success(self, baseline):
+    def reconstruction_success(self, baseline: Numbers) -> Answer:
         """The largest probability with which an adversary who sees the release reconstructs the
         record, infers its attribute or finds whose it is, if without the release it succeeds with
         probability `baseline` at most.
@@ -136,7 +137,7 @@ class Meaning:
         check_domain("baseline", baseline, UNIT)
         return evaluate.power(self.experiment, baseline)
 
-    def reconstruction_success_bounds(self, baseline):
+    def reconstruction_success_bounds(self, baseline: Numbers) -> Bounds:
         """(lower, upper) with `reconstruction_success(baseline)` in between, in float64 whatever
         the mode.
 
@@ -152,7 +153,7 @@ class Meaning:
         check_domain("baseline", baseline, UNIT)
         return self._certified(inference.bounds_of_power, baseline)
 
-    def attribute_inference_success(self, baseline):
+    def attribute_inference_success(self, baseline: Numbers) -> Answer:
         """The largest probability with which an adversary who knows the rest of the record and sees
         the release infers its attribute, if beforehand no value was likelier than `baseline`.
 
@@ -183,7 +184,7 @@ class Meaning:
         check_domain("baseline", baseline, UNIT)
         return attribute.attribute_success(symmetrised(self.experiment), baseline)
 
-    def attribute_inference_success_bounds(self, baseline):
+    def attribute_inference_success_bounds(self, baseline: Numbers) -> Bounds:
         """(lower, upper) with `attribute_inference_success(baseline)` in between, in float64
         whatever the mode.
 
@@ -201,7 +202,7 @@ class Meaning:
             certified.as_number(baseline), nothing=_nothing,
         )
 
-    def precision(self, alpha, base_rate):
+    def precision(self, alpha: Numbers, base_rate: Numbers) -> Answer:
         """Of the records that the best test at type I error alpha calls members, the share that are
         (positive predictive value), if a share `base_rate` of all is.
 
@@ -216,7 +217,7 @@ class Meaning:
         """
         return inference.precision(self.experiment, alpha, base_rate)
 
-    def precision_bounds(self, alpha, base_rate):
+    def precision_bounds(self, alpha: Numbers, base_rate: Numbers) -> Bounds:
         """(lower, upper) with `precision(alpha, base_rate)` in between, in float64 whatever the
         mode.
 
@@ -231,7 +232,7 @@ class Meaning:
         check_domain("base_rate", base_rate, UNIT)
         return self._certified(inference.bounds_of_precision, alpha, base_rate)
 
-    def posterior(self, alpha, base_rate):
+    def posterior(self, alpha: Numbers, base_rate: Numbers) -> Answer:
         """The probability that a record is a member, after an output as incriminating as only a
         share alpha of those without the record are, if it was `base_rate` before.
 
@@ -247,7 +248,7 @@ class Meaning:
         """
         return inference.posterior(self.experiment, alpha, base_rate)
 
-    def posterior_bounds(self, alpha, base_rate):
+    def posterior_bounds(self, alpha: Numbers, base_rate: Numbers) -> Bounds:
         """(lower, upper) with `posterior(alpha, base_rate)` in between, in float64 whatever the
         mode; where f has a kink at alpha, around one of its slopes there.
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import SCALE, check_floating, check_key, check_number, is_traced
+from jaxpriv._types import Numbers
 from jaxpriv.attacks.gradients import l2_norm
 from jaxpriv.training.groups import Groups
 
@@ -35,8 +36,10 @@ class ClippedSum(NamedTuple):
 
 
 def clipped_sum(
-    loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False
-):
+    loss: Callable[..., Any], parameters: Any, examples: Any, key: jax.Array | None = None, *,
+    clip_norm: float | jax.Array, mask: Numbers | None = None, microbatch: int | None = None,
+    per_layer: bool = False,
+) -> ClippedSum:
     """The sum over examples of g min(1, clip_norm/|g|), g the gradient of the loss at one example.
 
     Args:

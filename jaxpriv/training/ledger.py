@@ -14,8 +14,10 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from jaxpriv._checks import check_whole
+from jaxpriv._types import FilePath
 
 
 class Ledger:
@@ -26,13 +28,17 @@ class Ledger:
         reserved: steps that may have been released.
     """
 
-    def __init__(self, path, descriptor, header, reserved, check, size):
+    def __init__(
+        self, path: FilePath, descriptor: int, header: dict[str, Any], reserved: int,
+        check: str, size: int,
+    ) -> None:
         self.path, self.header, self.reserved = path, header, reserved
-        self._descriptor, self._check, self._size = descriptor, check, size
+        self._descriptor: Any = descriptor
+        self._check, self._size = check, size
         self._notes: dict = {}
 
     @classmethod
-    def create(cls, path, header):
+    def create(cls, path: FilePath, header: dict[str, Any]) -> "Ledger":
         """A new ledger; its header is on the disk before this returns.
         Raises: FileExistsError where there is one.
         """
@@ -55,7 +61,7 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open(cls, path):
+    def open(cls, path: FilePath) -> "Ledger":
         """The ledger of a run that goes on; a line that was cut off while it was written is
         removed, for it never counted.
 
@@ -66,7 +72,7 @@ class Ledger:
             descriptor = os.open(path, os.O_RDWR)
         except FileNotFoundError:
             raise ValueError(f"{path} is missing: what was spent is not known") from None
-        ledger = cls(path, descriptor, None, 0, "", 0)
+        ledger = cls(path, descriptor, {}, 0, "", 0)
         try:
             ledger._lock()
             header, reserved, notes, check, size = _read(path)
@@ -78,7 +84,7 @@ class Ledger:
         ledger._check, ledger._size = check, size
         return ledger
 
-    def reserve(self, until):
+    def reserve(self, until: int) -> None:
         """Count the steps before `until` as spent; on the disk before this returns,
         else OSError and nothing is counted.
         """
@@ -87,7 +93,7 @@ class Ledger:
             self._append({"reserve": int(until)})
             self.reserved = int(until)
 
-    def noted(self, name, value):
+    def noted(self, name: str, value: Any) -> Any:
         """The value that was first noted under this name, which is `value` if there was none; on
         the disk before this returns.
         """
@@ -96,7 +102,7 @@ class Ledger:
             self._notes[name] = value
         return self._notes[name]
 
-    def close(self):
+    def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -157,7 +163,7 @@ def _read(path):
     return header, reserved, notes, check, len(whole)
 
 
-def spent(path):
+def spent(path: FilePath) -> tuple[dict[str, Any], int]:
     """(header, steps that may have been released) of a ledger, read without opening it for writing.
 
     Raises: ValueError where it is broken; FileNotFoundError where it is missing.

@@ -1,5 +1,6 @@
 """Gaussian noise on sums of clipped gradients, as a function and as an optax transformation."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,9 +18,13 @@ from jaxpriv._checks import (
     check_number,
     is_traced,
 )
+from jaxpriv._types import Numbers
 
 
-def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
+def private_mean(
+    key: jax.Array, total: Any, *, clip_norm: float | jax.Array,
+    noise_multiplier: float | jax.Array, expected_batch_size: float | jax.Array,
+) -> Any:
     """The release of DP-SGD: (total + clip_norm noise_multiplier N(0, I))/expected_batch_size.
 
     The divisor does not depend on the data: the number of records in a Poisson sample would itself
@@ -88,7 +93,7 @@ class NoiseState(NamedTuple):
     step: jax.Array
 
 
-def add_noise(key, std):
+def add_noise(key: jax.Array, std: Numbers | Callable[[Any], Any]) -> optax.GradientTransformation:
     """An optax transformation that adds N(0, std^2) to every entry of every update,
     fresh in each step.
 

@@ -10,8 +10,10 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv import correlated, membership, relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
+from jaxpriv._types import Answer, Numbers
 from jaxpriv.accounting import compose
 from jaxpriv.correlated.strategies import check_strategy
+from jaxpriv.curve import Curve
 from jaxpriv.training.drawn import DrawnProfile, noise_delta
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
@@ -190,7 +192,7 @@ class Plan:
     def steps(self):
         return len(self.noise_multipliers)
 
-    def curve(self, threat_model="worst_case", steps=None):
+    def curve(self, threat_model: str = "worst_case", steps: Numbers | None = None) -> Curve:
         """The curve of both directions after the first `steps` steps, which may be traced with
         Poisson samples and independent noise; all of them unless given.
 
@@ -204,7 +206,7 @@ class Plan:
             return worst_case.gaussian(0.0)
         return _CURVES[threat_model](self, self._parts(steps)).symmetric()
 
-    def check_threat_model(self, threat_model):
+    def check_threat_model(self, threat_model: str) -> None:
         """Raise ValueError for a threat model that is none of `threat_models`."""
         if threat_model not in self.threat_models:
             raise ValueError(
@@ -213,12 +215,14 @@ class Plan:
                 f"accepted: {', '.join(self.threat_models)}"
             )
 
-    def profile(self, threat_model="worst_case", steps=None, precision=1e-11):
+    def profile(
+        self, threat_model: str = "worst_case", steps: int | None = None, precision: float = 1e-11
+    ) -> DrawnProfile:
         """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""
         curve = self.curve(threat_model, steps)
         return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps), precision)
 
-    def noise_delta(self, epsilon, steps=None):
+    def noise_delta(self, epsilon: Numbers, steps: Numbers | None = None) -> Answer:
         """What delta at `epsilon` grows by, since noise is not drawn quite normal, nor batches
         quite as their law says: `training.drawn`.
         """
@@ -243,7 +247,7 @@ class Plan:
         now = xp.gathered(counts, steps)
         return [(float(noise), now[i]) for i, noise in enumerate(noises)]
 
-    def epsilon(self, steps):
+    def epsilon(self, steps: Numbers) -> Answer:
         """The worst case's epsilon at delta after `steps` steps: an estimate, to rounding;
         inside `jit` in float32.
         """
@@ -260,7 +264,7 @@ class Plan:
     def _constant(self):
         return len(set(self.noise_multipliers)) == 1
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """In numbers and texts: all that makes the same plan, but for delta."""
         noises = self.noise_multipliers[0] if self._constant else list(self.noise_multipliers)
         found = {"dataset_size": self.dataset_size, "batch_size": self.batch_size,
@@ -274,7 +278,7 @@ class Plan:
             found["records_per_user"] = self.records_per_user
         return found
 
-    def describe(self):
+    def describe(self) -> str:
         """In one sentence."""
         low, high = min(self.noise_multipliers), max(self.noise_multipliers)
         noise = (

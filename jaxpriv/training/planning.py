@@ -4,23 +4,28 @@ import contextlib
 import dataclasses
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from jaxpriv._checks import check_whole
+from jaxpriv._types import Numbers
 from jaxpriv.accounting.calibrate import calibrate
 from jaxpriv.accounting.privacy_target import target_of
 from jaxpriv.training.correlation import noise_of
-from jaxpriv.training.plan import MOST_STEPS, Plan
+from jaxpriv.training.plan import MOST_STEPS, Plan, Privacy
+from jaxpriv.training.sampling import Sampler
 
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
 _NOISES = tuple(2.0**k for k in range(-4, 13))
 
 
 def make_plan(
-    privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_multiplier=None,
-    schedule=None, sampler=None, noise="independent", records_per_user=1
-):
+    privacy: Privacy, dataset_size: int, dim: int, *, batch_size: float | None = None,
+    steps: int | None = None, noise_multiplier: float | None = None,
+    schedule: Numbers | None = None, sampler: Sampler | None = None, noise: Any = "independent",
+    records_per_user: int = 1,
+) -> Plan:
     """The plan that just meets a target: one of batch size, steps and noise multiplier may be left
     out, and is solved for.
 

@@ -10,17 +10,23 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxpriv._checks import check_whole
+from jaxpriv._types import FilePath, Numbers
+from jaxpriv.training.adaptive_clipping import AdaptiveClipping
 from jaxpriv.training.clipping_settings import check_clipping, clipping_of, clipping_settings
 from jaxpriv.training.draws import Draws, in_sequence, physical_batch
+from jaxpriv.training.groups import Groups
+from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
 from jaxpriv.training.processes import placed
 from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
+from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.sampling.users import records_of_one
 from jaxpriv.training.step import (
     AXIS,
@@ -118,10 +124,16 @@ class DPTrainer:
         (10, False, True)
     """
 
-    def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
-                 noise_multiplier=None, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
-                 scaling=None, ghost=False, schedule=None, sampler=None, noise="independent",
-                 records_per_user=1, trainable=None, microbatch=None, mesh=None):
+    def __init__(
+        self, loss: Callable[..., Any], model: Any, optimizer: optax.GradientTransformation,
+        privacy: Privacy, *, batch_size: float | None = None, epochs: float | None = None,
+        steps: int | None = None, noise_multiplier: float | None = None, clip_norm: float = 1.0,
+        per_layer: bool | Groups = False, adaptive_clipping: AdaptiveClipping | None = None,
+        scaling: ScaleThenPrivatise | None = None, ghost: bool = False,
+        schedule: Numbers | None = None, sampler: Sampler | None = None,
+        noise: Any = "independent", records_per_user: int = 1, trainable: Any = None,
+        microbatch: int | None = None, mesh: Mesh | None = None,
+    ) -> None:
         self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling, ghost)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
@@ -140,25 +152,27 @@ class DPTrainer:
         if not self.dim:
             raise ValueError("model has no parameters")
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
-        self._settings = {"batch_size": batch_size, "steps": steps,
+        self._settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps,
                           "noise_multiplier": noise_multiplier, "schedule": schedule,
                           "sampler": sampler, "noise": noise, "records_per_user": records_per_user}
         self._epochs, self._microbatch = epochs, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
 
     @property
-    def sampler(self):
+    def sampler(self) -> Sampler:
         """How batches are drawn, before the plan is made: Poisson unless given."""
         return self._settings["sampler"] or Poisson()
 
-    def counted(self, records, candidates, dirac, plan=None):
+    def counted(
+        self, records: int, candidates: int, dirac: bool, plan: Plan | None = None
+    ) -> int:
         """The dataset_size of a plan for so many records and candidates among canaries: Dirac
         canaries count where a sampler's curve depends on it. plan: one that is there already.
         """
         counts = not dirac or (plan or self).sampler.counts_everyone
         return records + (candidates if counts else 0)
 
-    def plan(self, dataset_size):
+    def plan(self, dataset_size: int) -> Plan:
         """The `Plan` for so many records: what `fit` would spend.
         Raises: ValueError for targets out of reach.
         """
@@ -167,9 +181,14 @@ class DPTrainer:
             settings["steps"] = steps_of(dataset_size, settings["batch_size"], self._epochs)
         return make_plan(self.privacy, dataset_size, self.dim, **settings)
 
-    def fit(self, data, *, users=None, seed=None, folder=None, resume=False, plan=None,
-            evaluate=None, evaluate_every=None, checkpoint_every=None, canaries=0,
-            record_releases=False, diagnostics=False, progress=False, settings=None, then=None):
+    def fit(
+        self, data: Any, *, users: Any = None, seed: int | None = None,
+        folder: FilePath | None = None, resume: bool = False, plan: Plan | None = None,
+        evaluate: Callable[[Any], dict[str, Any]] | None = None, evaluate_every: int | None = None,
+        checkpoint_every: int | None = None, canaries: Any = 0, record_releases: bool = False,
+        diagnostics: bool = False, progress: bool = False, settings: Any = None,
+        then: Callable[[Trained], Any] | None = None,
+    ) -> Trained:
         """Train.
 
         Args:

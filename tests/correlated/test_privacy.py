@@ -142,3 +142,17 @@ def test_it_beats_independent_noise():
               for strategy, noise in zip((own, correlated.Identity()), noises)]
     assert errors[0] < 0.25 * errors[1]
     assert jaxpriv.correlated is correlated
+
+
+def test_programs_of_single_precision():
+    """Noise and target are traced in JAX's own dtype, the strategy is not."""
+    strategy = correlated.banded_square_root(4)
+    for participation in (correlated.MinSeparation(4, most=4), correlated.CyclicPoisson(4, 0.1)):
+        curve = jax.jit(lambda noise, p=participation: correlated.curve(
+            strategy, noise, 16, p).epsilon(1e-3))
+        known = correlated.curve(strategy, 2.0, 16, participation).epsilon(1e-3)
+        assert np.isclose(curve(jnp.float32(2.0)), known, rtol=1e-5)
+    noise = jax.jit(lambda delta: correlated.noise_multiplier(
+        strategy, 16, epsilon=1.0, delta=delta))
+    known = correlated.noise_multiplier(strategy, 16, epsilon=1.0, delta=1e-5)
+    assert np.isclose(noise(jnp.float32(1e-5)), known, rtol=1e-4)

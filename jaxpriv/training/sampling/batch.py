@@ -31,7 +31,7 @@ def chosen(marks, rows):
     return Batch(indices, jnp.arange(rows) < count, count > rows)
 
 
-def capacity(size, rate, steps=1, failure=1e-12):
+def capacity(size: int, rate: float, steps: int = 1, failure: float = 1e-12) -> int:
     """The smallest physical batch that holds every one of `steps` Poisson samples but with
     probability `failure`.
 

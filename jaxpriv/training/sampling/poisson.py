@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import UNIT, check_key, check_number, is_traced
-from jaxpriv.training.sampling.batch import chosen
+from jaxpriv.training.sampling.batch import Batch, chosen
 
 _UNITS = 2.0**32
 
 
-def poisson_sample(key, size, rate, capacity):
+def poisson_sample(key: jax.Array, size: int, rate: float | jax.Array, capacity: int) -> Batch:
     """One Poisson sample of the records 0 ... size-1.
 
     Args:
