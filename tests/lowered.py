@@ -4,6 +4,7 @@ on the host alone, with the reason (`test_lowering.py`).
 
 import jax
 import jax.numpy as jnp
+import optax
 
 import jaxpriv
 from jaxpriv import (
@@ -50,6 +51,9 @@ def mean(key, data):
 def spent(filtered):
     return lambda mu: filtered.spend(filtered.init(), mu)
 
+
+PRIVATE = training.private(lambda w, row, key: squared(w, row), optax.sgd(0.1),
+                           training.Plan(10, 5, (1.0,), 2))
 
 CURVES = {
     "worst_case.gaussian": of_curve(worst_case.gaussian, 1.0),
@@ -168,6 +172,11 @@ FUNCTIONS = {
     "attacks.fisher": (attacks.fisher, (jnp.ones((3, 2)),)),
     "attacks.folded": (attacks.folded, (ROWS, 1.0)),
     "attacks.glir": (lambda release: attacks.glir(release, ROWS, LAW, 10.0, 0.1), (jnp.ones(2),)),
+    "attacks.rmia": (
+        lambda seen: attacks.rmia(seen, -ROWS, -jnp.ones(5), -jnp.ones((3, 5))), (-jnp.ones(2),)),
+    "attacks.quantile_regression": (
+        lambda seen: attacks.quantile_regression(KEY, seen, ROWS, jnp.ones(20), jnp.ones((20, 2))),
+        (jnp.ones(3),)),
     "attacks.loss_threshold": (attacks.loss_threshold, (jnp.ones(3),)),
     "attacks.offline_lira": (attacks.offline_lira, (jnp.ones(2), ROWS)),
     "attacks.online_lira": (
@@ -203,6 +212,12 @@ FUNCTIONS = {
     "training.clipped_sum": (
         lambda rows: training.clipped_sum(
             lambda w, row, key: squared(w, row), jnp.zeros(2), rows, clip_norm=1.0), (ROWS,)),
+    "training.ghost_clipped_sum": (
+        lambda rows: training.ghost_clipped_sum(
+            lambda w, row, key: jnp.sum((row @ w)[0]), jnp.zeros((2, 4)), rows, clip_norm=1.0),
+        (ROWS,)),
+    "training.private": (
+        lambda rows: PRIVATE.update(PRIVATE.init(jnp.zeros(2)), rows).model, (jnp.ones((10, 2)),)),
     "training.poisson_sample": (
         lambda rate: training.poisson_sample(KEY, 100, rate, 20), (0.1,)),
     "training.private_mean": (
@@ -233,6 +248,7 @@ def of_method(name):
 # on the host, by documentation: the reason, and whom it concerns
 HOST = {
     "keys of the operating system": {"random.secret_key"},
+    "taking data and models apart": {"training.limit_records", "training.trainable"},
     "files": {"datasets.read_idx", "datasets.fashion_mnist", "datasets.cifar10", "datasets.adult",
               "datasets.digits", "datasets.diabetes", "report.read_certificate", "report.verify",
               "report.certify", "report.certify_training", "training.spent"},
@@ -243,7 +259,8 @@ HOST = {
         "auditing.tpr_at_fpr"},
     "searches that run programs of their own": {
         "accounting.optimise_schedule", "correlated.optimise", "correlated.plan",
-        "training.make_plan", "training.capacity", "attacks.reference.estimate"},
+        "accounting.selection_epsilon", "attacks.campaign", "training.make_plan",
+        "training.microbatch_that_fits", "training.capacity", "attacks.reference.estimate"},
     "exact arithmetic on concrete coefficients": {
         "correlated.sensitivity_bounds", "correlated.with_unit_columns", "correlated.dense",
         "correlated.banded_inverse_square_root", "correlated.banded_square_root",

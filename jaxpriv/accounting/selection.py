@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxpriv._checks import Domain, check_number, is_traced
 from jaxpriv.accounting.tries import NegativeBinomialTries, PoissonTries
+from jaxpriv.curve import Curve
 
 _DELTA = Domain(0.0, 1.0, "[0, 1)", 0.5, open_high=True)
 _TAIL = 0.1  # the share of delta that results far from the best may have
@@ -35,7 +36,9 @@ _ROUNDED = 1e-12
 _DRAWN = 1e-8
 
 
-def selection_epsilon(curve, tries, delta):
+def selection_epsilon(
+    curve: Curve, tries: NegativeBinomialTries | PoissonTries, delta: float
+) -> float:
     """An upper bound of epsilon for a random number of tries, of which only the best is told.
 
     Every try runs the same mechanism with fresh randomness: for hyper-parameters, draw them at

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxpriv._checks import Domain, check_key, check_number
+from jaxpriv._types import Answer, Numbers
 
 _MEAN = Domain(1.0, 1e4, "(1, 10000]", 2.0, open_low=True)
 _ETA = Domain(-1.0, 10.0, "(-1, 10]", 1.0, open_low=True)
@@ -64,7 +65,7 @@ class NegativeBinomialTries:
         falls = 1.0 if x == 0 else -math.expm1(x) / -x  # (1 - gamma^eta)/(eta log 1/gamma)
         return math.expm1(-log_gamma) / (-log_gamma * falls)
 
-    def log_ratio(self, s, w):
+    def log_ratio(self, s: Numbers, w: Numbers) -> Answer:
         """log phi'(1-s)/phi'(1-w), for phi'(1-s) in proportion to (gamma + (1-gamma) s)^-(1+eta).
 
         Along w = a s + b it is monotone in s, for so is a ratio of lines.
@@ -72,7 +73,7 @@ class NegativeBinomialTries:
         here, there = (self.gamma + (1 - self.gamma) * tail for tail in (s, w))
         return (1 + self.eta) * (np.log(there) - np.log(here))
 
-    def reach(self, probability):
+    def reach(self, probability: float) -> float:
         """t with phi(1-t) = probability: how often all tries miss an event of probability t.
 
         phi(1-t) = (x^-eta - 1)/(gamma^-eta - 1), x = gamma + (1-gamma) t; logarithms at eta = 0.
@@ -84,11 +85,11 @@ class NegativeBinomialTries:
             minus_log = math.log1p(probability * math.expm1(self.eta * top)) / self.eta
         return min((math.exp(-minus_log) - self.gamma) / (1 - self.gamma), 1.0)
 
-    def step(self, k):
+    def step(self, k: int) -> tuple[float, float]:
         """P(K = k+1)/P(K = k), and its limit."""
         return (1 - self.gamma) * (k + self.eta) / (k + 1), 1 - self.gamma
 
-    def draw(self, key):
+    def draw(self, key: jax.Array) -> int:
         """K, an int: see `drawn`."""
         return drawn(key, self, 1)
 
@@ -113,19 +114,19 @@ class PoissonTries:
     def __post_init__(self):
         check_number("mean", self.mean, _POISSON)
 
-    def log_ratio(self, s, w):
+    def log_ratio(self, s: Numbers, w: Numbers) -> Answer:
         """log phi'(1-s)/phi'(1-w), for phi(1-s) = e^(-mean s)."""
         return self.mean * (w - s)
 
-    def reach(self, probability):
+    def reach(self, probability: float) -> float:
         """t with phi(1-t) = probability, or 1."""
         return min(-math.log(probability) / self.mean, 1.0)
 
-    def step(self, k):
+    def step(self, k: int) -> tuple[float, float]:
         """P(K = k+1)/P(K = k), and its limit."""
         return self.mean / (k + 1), 0.0
 
-    def draw(self, key):
+    def draw(self, key: jax.Array) -> int:
         """K, an int: see `drawn`."""
         return drawn(key, self, 0)
 

@@ -11,6 +11,9 @@ together: they are the canaries of one mechanism, that of training all targets, 
 moves the law of one target's training alone, which is independent of the others'.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,12 +24,17 @@ from jaxpriv.attacks.campaign_report import LOOKS, Campaign, Leak
 from jaxpriv.attacks.losses import loss_threshold, offline_lira, online_lira
 from jaxpriv.attacks.quantile import quantile_regression
 from jaxpriv.attacks.rmia import rmia
+from jaxpriv.curve import Curve
 
 _PAIRS = 10**6  # that `one_run` takes
 
 
-def campaign(key, train, answer, data, population, *, shadows=64, targets=8, features=None,
-             curve=None, delta=1e-5, fpr=0.01, confidence=0.95, batch_size=None):
+def campaign(
+    key: jax.Array, train: Callable[..., Any], answer: Callable[..., Any], data: Any,
+    population: Any, *, shadows: int = 64, targets: int = 8, features: Any = None,
+    curve: Curve | None = None, delta: float = 1e-5, fpr: float = 0.01, confidence: float = 0.95,
+    batch_size: int | None = None,
+) -> Campaign:
     """Attack a training of your own by loss threshold, LiRA, RMIA and quantile regression, and say
     what each of them proves.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxpriv import auditing
 from jaxpriv._rounding import rounded_down, rounded_up
+from jaxpriv._types import FilePath
 
 # told apart by colour-blind people; and broken, for one may lie on another
 LOOKS = {
@@ -75,7 +76,7 @@ class Campaign:
         yield table
         yield from (Text(line) for line in self.lines())
 
-    def rows(self):
+    def rows(self) -> list[Any]:
         """Texts of the table's rows: name, AUC, TPR with its interval, lower bound of epsilon; at
         last what the claimed curve allows.
         """
@@ -90,7 +91,7 @@ class Campaign:
                          f"<= {rounded_up(power, 3)}", f"<= {rounded_up(epsilon, 3)}"))
         return rows
 
-    def lines(self):
+    def lines(self) -> list[str]:
         """Sentences below the table: what its numbers are."""
         targets, records = self.member.shape
         lines = [
@@ -112,7 +113,7 @@ class Campaign:
                          "the claim is right.")
         return lines
 
-    def plot(self, path):
+    def plot(self, path: FilePath) -> None:
         """Write a picture (PNG, PDF, SVG) of all ROC curves in logarithms, with the claimed curve,
         above which no attack can stay.
 

@@ -10,13 +10,17 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from jaxpriv._checks import check_key, check_whole, is_traced
+from jaxpriv._types import Numbers
 from jaxpriv.stats import norm
 
 _BATCH = 256
 _BETWEEN = 20  # steps between two looks at the records that are held out
 
 
-def quantile_regression(key, confidences, features, out, out_features, width=64, steps=1000):
+def quantile_regression(
+    key: jax.Array, confidences: Numbers, features: Numbers, out: Numbers, out_features: Numbers,
+    width: int = 64, steps: int = 1000,
+) -> jax.Array:
     """The quantile regression attack: how unusually sure the attacked model is of a record, among
     records of like features.
 

@@ -2,17 +2,23 @@
 population that were in no training.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv._checks import POSITIVE, UNIT, Domain, as_parameter, check_number, is_traced
+from jaxpriv._types import Numbers
 
 _LOG_P = Domain(-np.inf, 0.0, "(-inf, 0]", open_low=True)
 _LOG_2 = float(np.log(2.0))
 
 
-def rmia(log_p, reference, population, population_reference, member=None, gamma=1.0, a=0.3):
+def rmia(
+    log_p: Numbers, reference: Numbers, population: Numbers, population_reference: Numbers,
+    member: Any = None, gamma: Numbers = 1.0, a: Numbers = 0.3,
+) -> jax.Array:
     """The robust membership inference attack: the share of the population over which the query
     gains at least a factor gamma of probability.
 

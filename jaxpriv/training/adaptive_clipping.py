@@ -14,8 +14,11 @@ sample. The clipping norm follows from earlier releases alone, and the noise is 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +26,7 @@ from jaxpriv import random
 from jaxpriv._checks import OPEN_UNIT, POSITIVE, SCALE, check_key, check_number
 
 
-def split_noise(noise_multiplier, count_std):
+def split_noise(noise_multiplier: float, count_std: float) -> float:
     """The gradients' noise multiplier where the count's noise has standard deviation `count_std`.
 
     Args:
@@ -82,7 +85,9 @@ class AdaptiveClipping:
                              ("quantile", OPEN_UNIT), ("learning_rate", POSITIVE)):
             check_number(name, getattr(self, name), domain)
 
-    def count(self, norms, clip_norm, mask=None):
+    def count(
+        self, norms: jax.Array, clip_norm: Any, mask: jax.Array | None = None
+    ) -> jax.Array:
         """The centred count of short gradients, sum_i (b_i - 1/2): not yet private.
 
         Args:
@@ -99,7 +104,9 @@ class AdaptiveClipping:
         mask = jnp.ones(jnp.shape(norms), bool) if mask is None else mask
         return jnp.sum(jnp.where(mask, jnp.where(norms <= clip_norm, 0.5, -0.5), 0.0))
 
-    def moved(self, key, count, clip_norm):
+    def moved(
+        self, key: jax.Array, count: jax.Array, clip_norm: Any
+    ) -> tuple[jax.Array, jax.Array]:
         """(the next clipping norm, the noisy share), from the centred count: a release.
 
         Args:
@@ -114,12 +121,14 @@ class AdaptiveClipping:
         after = clip_norm * jnp.exp(-self.learning_rate * (share - self.quantile))
         return jnp.clip(after, SCALE.low, SCALE.high), share
 
-    def update(self, key, norms, clip_norm, mask=None):
+    def update(
+        self, key: jax.Array, norms: jax.Array, clip_norm: Any, mask: jax.Array | None = None
+    ) -> tuple[jax.Array, jax.Array]:
         """(the next clipping norm, the noisy share): `moved` by the `count` of one device."""
         return self.moved(key, self.count(norms, clip_norm, mask), clip_norm)
 
 
-def split_plan(noise_multipliers, count_std):
+def split_plan(noise_multipliers: Sequence[float], count_std: float) -> np.ndarray:
     """`split_noise` of every step of a plan: what `private_mean` is given in the place of
     `plan.noise_multipliers`, which stay what is accounted.
 

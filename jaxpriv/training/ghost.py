@@ -3,13 +3,17 @@ into a layer and the cotangent of what comes out ("ghost" clipping).
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import check_floating
+from jaxpriv._types import Numbers
 from jaxpriv.attacks.gradients import l2_norm
 from jaxpriv.training.clipping import (
+    ClippedSum,
     Part,
     as_groups,
     clipped,
@@ -19,6 +23,7 @@ from jaxpriv.training.clipping import (
     top,
     wide,
 )
+from jaxpriv.training.groups import Groups
 from jaxpriv.training.uses import laid_open, uses_of
 
 # entries of a row that are multiplied and added in one go: see `_squared`
@@ -26,8 +31,10 @@ _PIECE = 128
 
 
 def ghost_clipped_sum(
-    loss, parameters, examples, key=None, *, clip_norm, mask=None, microbatch=None, per_layer=False
-):
+    loss: Callable[..., Any], parameters: Any, examples: Any, key: jax.Array | None = None, *,
+    clip_norm: Numbers, mask: Any = None, microbatch: int | None = None,
+    per_layer: bool | Groups = False,
+) -> ClippedSum:
     """`clipped_sum` without per-example gradients of matrices in memory ("ghost clipping").
 
     A matrix that is multiplied once by what depends on the example (dense layers, the projections

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
@@ -46,7 +47,7 @@ class Groups:
             if total > 1 + _ROUNDED:
                 raise ValueError(f"squares of shares add up to {total:g}; accepted: at most 1")
 
-    def limits(self, parameters):
+    def limits(self, parameters: Any) -> tuple[list[int], list[float]]:
         """([group of each leaf], [share of each group]) of a pytree of parameters.
 
         Raises: ValueError where a group has no share, or a share no group.

@@ -1,6 +1,8 @@
 """How many examples at once fit into memory: measured on compiled programs, not guessed."""
 
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 
@@ -10,7 +12,9 @@ from jaxpriv._checks import check_whole
 _SHARE = 0.5
 
 
-def microbatch_that_fits(compiled_for, sizes, budget=None):
+def microbatch_that_fits(
+    compiled_for: Callable[[int], Any], sizes: Iterable[int], budget: float | None = None
+) -> int:
     """A microbatch whose program keeps within a budget of memory: the largest, if memory grows
     linearly with it.
 

@@ -1,15 +1,21 @@
 """DP-SGD as one object for a training loop that is already there: `init`, and a jitted `step`."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from jaxpriv._checks import check_floating, check_whole
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.adaptive_clipping import AdaptiveClipping
 from jaxpriv.training.clipping_settings import check_clipping, clipping_of
 from jaxpriv.training.draws import Draws, physical_batch
+from jaxpriv.training.groups import Groups
 from jaxpriv.training.keys import fresh_keys
+from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
+from jaxpriv.training.plan import Plan
 from jaxpriv.training.step import (
     State,
     data_mesh,
@@ -33,12 +39,12 @@ class PrivateState(NamedTuple):
     merged: Any
 
     @property
-    def model(self):
+    def model(self) -> Any:
         """The model as it is now, of the kind that was given."""
         return self.merged(self.state.parameters)
 
     @property
-    def steps(self):
+    def steps(self) -> jax.Array:
         """The number of steps that were released: `Int[Array, ""]`."""
         return self.state.step
 
@@ -53,7 +59,7 @@ class Private:
         self._loss, self._clipping, self._at_once = loss, clipping, at_once
         self.step = jax.jit(self.update)
 
-    def init(self, model, *, seed=None):
+    def init(self, model: Any, *, seed: int | None = None) -> PrivateState:
         """The `PrivateState` before the first step; its keys come from the operating system.
 
         Args:
@@ -72,7 +78,7 @@ class Private:
         state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
         return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
 
-    def update(self, state, data):
+    def update(self, state: PrivateState, data: Any) -> PrivateState:
         """`step`, not compiled: for a program that has more in it."""
         sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(data)}
         if sizes != {(self.plan.dataset_size,)}:
@@ -100,7 +106,7 @@ class Private:
         after = jax.lax.cond(overflowed | (at >= self.plan.steps), lambda: state.state, one)
         return PrivateState(after, state.keys, drawn, overflowed, state.merged)
 
-    def epsilon(self, state):
+    def epsilon(self, state: PrivateState) -> float:
         """The worst case's epsilon at plan.delta after the steps of `state`, certified from above.
 
         Raises: OverflowError where a batch did not fit: training ended there, with a probability
@@ -114,8 +120,12 @@ class Private:
         return self.plan.profile(steps=int(state.steps)).epsilon(self.plan.delta)[1]
 
 
-def private(loss, optimizer, plan, *, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
-            scaling=None, ghost=False, microbatch=None):
+def private(
+    loss: Callable[..., Any], optimizer: optax.GradientTransformation, plan: Plan, *,
+    clip_norm: float = 1.0, per_layer: bool | Groups = False,
+    adaptive_clipping: AdaptiveClipping | None = None, scaling: ScaleThenPrivatise | None = None,
+    ghost: bool = False, microbatch: int | None = None,
+) -> Private:
     """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
     updates and counts.
 

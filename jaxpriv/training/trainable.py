@@ -1,5 +1,6 @@
 """The part of a model that is trained: adapters, the last layers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ from jaxpriv._checks import check_floating
 from jaxpriv.attacks.gradients import is_module, split, taken_apart
 
 
-def trainable(model: Any, which: Any = None):
+def trainable(model: Any, which: Any = None) -> tuple[Any, Callable[[Any], Any]]:
     """Take a model apart into what is trained and what stays as it is.
 
     Args:

@@ -20,7 +20,10 @@ class AdamBCState(NamedTuple):
     noise: jax.Array
 
 
-def adam_bc(learning_rate, noise_std, b1=0.9, b2=0.999, floor=None):
+def adam_bc(
+    learning_rate: Any, noise_std: Any, b1: float = 0.9, b2: float = 0.999,
+    floor: float | None = None,
+) -> optax.GradientTransformation:
     """Adam for noisy gradients: the noise's variance is subtracted from the second moments.
 
     Noise of variance Phi makes E[release^2] = E[gradient^2] + Phi. Where Phi is the larger part,

@@ -1,12 +1,17 @@
 """One gradient per record from several augmentations of it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import check_key, check_whole
 
 
-def averaged(loss, augment, count):
+def averaged(
+    loss: Callable[..., Any], augment: Callable[..., Any], count: int
+) -> Callable[..., Any]:
     """The loss of a record: its mean over `count` augmentations, drawn from the record's key.
 
     The gradient of the mean is clipped once, so a record moves the sum by no more than before: any

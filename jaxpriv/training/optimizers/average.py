@@ -1,5 +1,7 @@
 """An average of the parameters along a training, which noise moves less than the last of them."""
 
+
+
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +20,7 @@ class AverageState(NamedTuple):
     step: jax.Array
 
 
-def parameter_average(decay):
+def parameter_average(decay: float) -> optax.GradientTransformation:
     """A moving average of the parameters, kept in the optimiser's state; updates pass unchanged.
 
     The last of a chain: it averages parameters + updates, a <- d a + (1 - d) (parameters +

@@ -5,6 +5,7 @@ The scale comes from past releases, so it is known to whoever sees these; the sc
 clipped to clip_norm as any others: a step costs what it costs without a scale.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxpriv._checks import BELOW_ONE, POSITIVE, check_floating, check_number
-from jaxpriv.training.clipping import clipped_sum
+from jaxpriv.training.clipping import ClippedSum, clipped_sum
 
 
 class ScaleState(NamedTuple):
@@ -54,7 +55,7 @@ class ScaleThenPrivatise:
         check_number("b2", self.b2, BELOW_ONE)
         check_number("eps", self.eps, POSITIVE)
 
-    def init(self, parameters):
+    def init(self, parameters: Any) -> ScaleState:
         """The state before the first step, whose scale is 1/eps everywhere."""
         check_floating("parameters", parameters)
         zeros = jax.tree.map(
@@ -63,12 +64,12 @@ class ScaleThenPrivatise:
         )
         return ScaleState(zeros, jnp.zeros((), jnp.int32))
 
-    def scale(self, state):
+    def scale(self, state: ScaleState) -> Any:
         """A pytree like the parameters, of entries in (0, 1/eps]."""
         share = jnp.where(state.step > 0, 1 - self.b2**state.step, 1.0)
         return jax.tree.map(lambda v: 1 / (jnp.sqrt(v / share) + self.eps), state.second)
 
-    def update(self, release, state):
+    def update(self, release: Any, state: ScaleState) -> ScaleState:
         """The state after a release, which is already unscaled."""
         second = jax.tree.map(
             lambda v, g: self.b2 * v + (1 - self.b2) * jnp.square(g.astype(v.dtype)),
@@ -77,7 +78,10 @@ class ScaleThenPrivatise:
         return ScaleState(second, state.step + 1)
 
 
-def scaled_clipped_sum(loss, parameters, examples, key=None, *, scale, **settings):
+def scaled_clipped_sum(
+    loss: Callable[..., Any], parameters: Any, examples: Any, key: jax.Array | None = None, *,
+    scale: Any, **settings: Any,
+) -> ClippedSum:
     """`clipped_sum` of gradients whose entries are multiplied by `scale` before they are clipped.
 
     It is the clipped sum of u -> loss(parameters + scale u) at u = 0, whose gradient is scale times
@@ -118,6 +122,6 @@ def _shapes(tree):
     return [(path, jnp.shape(leaf)) for path, leaf in jax.tree.leaves_with_path(tree)]
 
 
-def unscaled(release, scale):
+def unscaled(release: Any, scale: Any) -> Any:
     """The release over the scale: a noisy mean of gradients that were clipped when scaled."""
     return jax.tree.map(jnp.divide, release, scale)

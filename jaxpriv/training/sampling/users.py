@@ -1,9 +1,11 @@
 """Users with many records: which of them take part at all."""
 
+from typing import Any
+
 import numpy as np
 
 
-def limit_records(users, most):
+def limit_records(users: Any, most: int) -> np.ndarray:
     """The places of each user's first `most` records: what a user-level training is given.
 
     Which records of a user are kept depends on nobody else's, so that whoever adds or removes a
