@@ -68,6 +68,19 @@ def clipped_sum(
     """
     if not is_traced(clip_norm):
         check_number("clip_norm", clip_norm, SCALE)
+
+    def clipped(gradients, present):
+        return _clipped(gradients, present, clip_norm, per_layer)
+
+    return over_batch(loss, parameters, examples, key, mask, microbatch, clipped, _wide)
+
+
+def over_batch(loss, parameters, examples, key, mask, microbatch, clipped, dtype):
+    """The `ClippedSum` of a batch, a microbatch at a time; arguments as of `clipped_sum`.
+
+    clipped: (gradients with a leading axis, which of them count) -> (their sum, norms).
+    dtype: (leaf of the parameters) -> that of its sum.
+    """
     if key is not None:
         check_key("key", key)
     check_floating("parameters", parameters)
@@ -87,7 +100,7 @@ def clipped_sum(
         values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
             parameters, examples, keys
         )
-        total, norms = _clipped(gradients, present, clip_norm, per_layer)
+        total, norms = clipped(gradients, present)
         return ClippedSum(total, jnp.where(present, norms, 0.0),
                           jnp.where(present, values.astype(norms.dtype), 0.0),
                           jnp.sum(present & ~jnp.isfinite(norms)))
@@ -99,7 +112,7 @@ def clipped_sum(
         found = some(*rows)
         return jax.tree.map(jnp.add, total, found.total), found._replace(total=None)
 
-    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), _wide(leaf)), parameters)
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), dtype(leaf)), parameters)
     rows = jax.tree.map(
         lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
         (examples, mask, keys),
@@ -121,30 +134,31 @@ def _clipped(gradients, present, clip_norm, per_layer):
     """
     leaves, structure = jax.tree.flatten(gradients)
     # one row per example: norm and sum then read the same array, and it is the only one of its size
-    flat = [_finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
-    lengths = jnp.stack(
-        [jnp.where(length < _top(length), length, jnp.inf) for length in map(l2_norm, flat)], -1
-    )
-    norms = l2_norm(lengths)
-    norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
-    bound = (1 - MARGIN) * clip_norm
-    counts = present & jnp.isfinite(norms)
-
-    def scales(length, limit):
-        return jnp.where(
-            counts,
-            jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0),
-            0.0,
-        )
-
-    if per_layer:
-        each = [scales(length, bound / math.sqrt(len(flat))) for length in lengths.T]
-    else:
-        each = [scales(norms, bound)] * len(flat)
+    flat = [finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
+    lengths = jnp.stack([below_top(l2_norm(rows)) for rows in flat], -1)
+    each, norms = shares(lengths, l2_norm, present, clip_norm, per_layer)
     # full precision: accelerators would round the factors to less than the margin
     sums = [jnp.matmul(scale.astype(rows.dtype), rows, precision="highest").reshape(leaf.shape[1:])
-            for scale, rows, leaf in zip(each, flat, leaves)]
+            for scale, rows, leaf in zip(each.T, flat, leaves)]
     return jax.tree.unflatten(structure, sums), norms
+
+
+def shares(lengths, length, present, clip_norm, per_layer):
+    """(what part of each array's gradient counts, the gradients' norms; inf where not finite).
+
+    lengths: `Float[Array, "examples arrays"]` from `below_top`; length(array) is theirs together.
+    """
+    norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), length(lengths), jnp.inf)
+    counts, bound = present & jnp.isfinite(norms), (1 - MARGIN) * clip_norm
+    if per_layer:
+        measured, limit = lengths, bound / math.sqrt(lengths.shape[1])
+    else:
+        measured, limit = jnp.broadcast_to(norms[:, None], lengths.shape), bound
+    over = measured > limit
+    share = jnp.where(over, limit / jnp.where(over, measured, 1.0), 1.0)
+    # a subnormal share has so few digits that what is left could be too long
+    share = jnp.where(share < jnp.finfo(share.dtype).tiny, 0.0, share)
+    return jnp.where(counts[:, None], share, 0.0), norms
 
 
 def _top(array):
@@ -152,7 +166,12 @@ def _top(array):
     return 2.0 ** (jnp.finfo(array.dtype).maxexp - 1)
 
 
-def _finite(array):
+def below_top(lengths):
+    """inf for what is too long."""
+    return jnp.where(lengths < _top(lengths), lengths, jnp.inf)
+
+
+def finite(array):
     """NaN and infinities become `_top`: their gradient's length shows them,
     and 0 times it is 0, not NaN.
     """
