@@ -1,7 +1,7 @@
 """The tables of `jaxpriv.random_grid`: whole numbers, made by exact arithmetic of 80 digits."""
 
-from decimal import Decimal, localcontext
-from functools import cache
+from decimal import Context, Decimal, localcontext
+from functools import cache, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,22 @@ _SURE = Decimal(10) ** -60  # more than 80 digits are off by
 PEAK = Decimal("0.79788456080286535587989211986876373695171726232986931533185165934131585179860367")
 
 
+def exactly(made):
+    """With 80 digits, whatever the caller computes with."""
+    @wraps(made)
+    def table():
+        with localcontext(Context(prec=_DIGITS)):
+            return made()
+
+    return table
+
+
 def density(x):
     """Of |N|, per cell."""
     return PEAK / WIDTH * (-Decimal(x) * Decimal(x) / 2).exp()
 
 
+@exactly
 def lines():
     """[(a, b)] for each cell: the density per cell is nowhere below (a + 2 b (1 - f)) 2^-32.
 
@@ -79,13 +90,12 @@ def first():
     """The alias table, `UInt32["1024"]`: threshold 2^10 + other. Outcomes are 2j for what is
     even in cell j, 2j + 1 for what falls in it, and `LEFT`.
     """
-    with localcontext() as context:
-        context.prec = _DIGITS
-        masses = [mass for line in lines() for mass in line]
+    masses = [mass for line in lines() for mass in line]
     masses += [UNIT - sum(masses)] + [0] * (SLOTS - LEFT - 1)
     return np.array([t * SLOTS + other for t, other in zip(*alias(masses))], np.uint32)
 
 
+@exactly
 def hats():
     """(whole numbers h, scale): density less line <= h/scale in each cell, sum h just below 2^128.
 
@@ -103,20 +113,16 @@ def hats():
 
 
 @cache
+@exactly
 def rest():
     """The `Rest`."""
-    with localcontext() as context:
-        context.prec = _DIGITS
-        each, scale = hats()
-        sums = np.cumsum(np.array(each, object))
-        tops = [density(Decimal(j) / WIDTH) for j in range(CELLS)]
-        halves = [
-            [Decimal(hat) / (2 * scale), Decimal(a) / 2**33, Decimal(b) / UNIT]
-            for hat, (a, b) in zip(each, lines())
-        ]
-        numbers = [[int(part / top * 2**128) for part in parts] for parts, top in zip(halves, tops)]
-        # as if one more cell followed: what is drawn there is thrown away
-        numbers.append([0, 0, 0])
+    each, scale = hats()
+    sums = np.cumsum(np.array(each, object))
+    tops = [density(Decimal(j) / WIDTH) for j in range(CELLS)]
+    halves = [[Decimal(hat) / (2 * scale), Decimal(a) / 2**33, Decimal(b) / UNIT]
+              for hat, (a, b) in zip(each, lines())]
+    numbers = [[int(part / top * 2**128) for part in parts] for parts, top in zip(halves, tops)]
+    numbers.append([0, 0, 0])  # one more cell follows: what is drawn there is thrown away
     split = [np.array([words(part) for part in column], np.uint64) for column in zip(*numbers)]
     return Rest(np.array([int(s) >> 64 for s in sums], np.uint64),
                 np.array([int(s) % 2**64 for s in sums], np.uint64), *split)

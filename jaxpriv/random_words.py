@@ -54,9 +54,10 @@ def fold_words(words, *numbers):
     if not 1 <= len(numbers) <= 3:
         raise ValueError(f"numbers are {len(numbers)}; accepted: 1, 2 or 3")
     for number in numbers:
-        if not is_traced(number) and not (np.shape(number) == () and 0 <= int(number) < 2**32):
+        whole = jnp.issubdtype(jnp.result_type(number), jnp.integer) and np.shape(number) == ()
+        if not whole or not is_traced(number) and not 0 <= int(number) < 2**32:
             raise ValueError(f"numbers: {number} is outside its range 0, 1, ... 2^32-1")
-    counters = [jnp.asarray(number).astype(jnp.uint32) for number in numbers]
+    counters = [jnp.asarray(number, jnp.uint32) for number in numbers]
     counters += [jnp.zeros((), jnp.uint32)] * (3 - len(counters))
     return jnp.stack(threefry(words, *counters, KEY))
 

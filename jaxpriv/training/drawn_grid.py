@@ -38,7 +38,7 @@ def grid_delta(epsilon, entries, kinds):
     Returns: a float, as `drawn.noise_delta` does for `jaxpriv.random.normal`.
 
         >>> print(f"{grid_delta(3.0, 10**6, [(1.0, 10_000)]):.2g}")
-        3e-18
+        2e-18
     """
     noises, counts = np.asarray(kinds, float).T
     shift = 1 / noises
