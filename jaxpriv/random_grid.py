@@ -77,12 +77,13 @@ def rounded_normal(words, shape=(), bits=BITS):
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if math.prod(shape) >= 2**32:
         raise ValueError(f"shape = {shape} has {math.prod(shape):,} entries; accepted: below 2^32")
-    return (_drawn(words, math.prod(shape)) >> (BITS - bits)).reshape(shape)
+    return _drawn(words, shape, bits)
 
 
-@partial(jax.jit, static_argnums=1)
-def _drawn(words, size):
+@partial(jax.jit, static_argnums=(1, 2))
+def _drawn(words, shape, bits):
     """Most entries come from one word and two places; one in 2^14 is filled in afterwards."""
+    size = math.prod(shape)
     rows = max(-(-size // _ROW), 1)
     index = jax.lax.iota(jnp.uint32, rows * _ROW)
     found = from_words(*threefry(words, index, 0, 0, DRAW)).reshape(rows, _ROW)
@@ -99,7 +100,8 @@ def _drawn(words, size):
                 is_open.at[row].set(jnp.sum(missing, 1) > 1, mode="drop"))
 
     state = found, jnp.any(found == _OPEN, 1)
-    return jax.lax.while_loop(lambda state: jnp.any(state[1]), fill, state)[0].reshape(-1)[:size]
+    found = jax.lax.while_loop(lambda state: jnp.any(state[1]), fill, state)[0].reshape(-1)
+    return (found[:size] >> (BITS - bits)).reshape(shape)
 
 
 def from_words(a, b, c, _=None):

@@ -105,7 +105,7 @@ def clipped_sum_on_grid(
 
         # row by row: XLA on CPUs makes a reduction of rounded rows from a second array of all
         def add(i, totals):
-            return [total + (rows[i] * scale[i, place]).astype(jnp.int32)
+            return [total + _rounded(rows[i], scale[i, place])
                     for place, (total, rows) in enumerate(zip(totals, flat))]
 
         zeros = [jnp.zeros(rows.shape[1], jnp.int32) for rows in flat]
@@ -165,6 +165,11 @@ def _check(clip_norm, noise_multiplier, bits):
         if not is_traced(value):
             check_number(name, value, SCALE)
     check_whole("bits", bits, 0, BITS)
+
+
+def _rounded(row, scale):
+    """Towards zero, so never longer."""
+    return (row * scale).astype(jnp.int32)
 
 
 def _length(rows):
