@@ -1,5 +1,5 @@
-"""What exact noise costs: `jaxpriv.random.rounded_normal` against `jaxpriv.random.normal`, alone and
-in a step of DP-SGD.
+"""What exact noise costs: `jaxpriv.random.rounded_normal` against `jaxpriv.random.normal`,
+alone and in a step of DP-SGD.
 
     python bench/grid_noise.py [--repeats 15] [--parameters 1000000] [--batch 256]
 

@@ -21,7 +21,7 @@ rounded: to within 2^-21.5 (`tests/test_random.py`). So, unless U < 2^-80, where
 
 and a pair is such an exception with the probability `BEYOND`. This bounds what is missing of the
 tail. It does not turn floats into real numbers: which of them occur, after they are added to a sum,
-may still tell something (Mironov 2012). `rounded_normal` (`jaxpriv/random_grid.py`) has no such gap.
+may still tell something (Mironov 2012). That gap `rounded_normal` closes (`random_grid.py`).
 """
 
 import math

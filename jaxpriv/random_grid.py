@@ -8,25 +8,25 @@ al. 2022), and sums of whole numbers do not depend on their order (Casacuberta e
 How |N| is drawn. [0, 12) is cut into cells of width 1/32. Below the density in a cell lies a line
 of whole numbers a, b (`_grid_tables.lines`): a part of mass a 2^-32 that is even in the cell, and
 one of mass b 2^-32 that falls to 0 in it. One word of 32 bits chooses the part, exactly; the place
-in the cell is a uniform number, or the smaller of two. The first digits of these are as many random
+in the cell is a uniform number, or the smaller of two, of which the first digits are as many random
 bits: so far no number is rounded. A mass r, 2^-14.1 < r < 2^-14, is left to what lies above the
-lines. For it a cell is drawn in proportion to a hat above that remainder, in whole numbers
-of sum 2^128, and a place f there; it counts with probability (density - line)/hat, else all is drawn anew
-from the words of the next counter. That is decided in whole numbers of 128 bits.
+lines. For it a cell is drawn in proportion to a hat above that remainder, a whole number of 128
+bits, and a place f in it; with probability (density - line)/hat it counts, else all of this is
+drawn anew from the words of the next counter. That is decided in whole numbers of 128 bits.
 
 How far from ideal. Products of 128 bits are too small by less than 5 2^-128. With those of
-Horner's scheme, its 29th term, and the tables' digits, what is compared is off by less than 2^-122
-of the density where the cell begins, hence by 2^-121 of the density; the middle of a cell of
-f of 2^-64 is off by less. So with g the density of |N|, rho = g - line, and p that of what is
-drawn,
+Horner's scheme, the first term that it leaves out, and the tables' digits, what is compared is off
+by less than 2^-122 of the density where the cell begins, hence by 2^-121 of the density; that f is
+the middle of 2^-64 counts less. With g the density of |N|, rho = g - line, rho' what is computed
+for it, and p the density of what is drawn,
 
     |rho' - rho| <= 2^-121 g  below 12,   p = line + r rho'/integral rho',
-    r - integral rho' <= P(|N| >= 12) + 2^-121 < 2^-107.7,
+    |r - integral rho'| <= P(|N| >= 12) + 2^-121 < 2^-107.7,
 
     |p/g - 1| <= 2^-121 (1 + 2^-93) + 2^-107.7/(r - 2^-107.7) < 2^-93    (`RELATIVE`)
 
-for |N| < 12 = `EDGE`, and p = 0 beyond, where the normal law has the mass 2^-107.8 (`BEYOND`). If
-the key's bits are random, and Threefry's words under it; the sign is a bit.
+for |N| < 12 = `EDGE`, and p = 0 beyond, where the normal law has the mass 2^-107.8 (`BEYOND`); if
+Threefry's words under a random key are random. The sign is a bit.
 """
 
 import math
@@ -128,8 +128,7 @@ def from_words(a, b, c, _=None):
 
 
 def _signed(whole, word):
-    """floor of x or of -x, for x in (whole, whole + 1), as the first bit says: -whole - 1 is ~whole.
-    """
+    """floor of x or of -x, as the first bit says, for x in (whole, whole + 1)."""
     return jnp.where(word >> 31 == 1, ~whole, whole).astype(jnp.int32)
 
 

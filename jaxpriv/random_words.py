@@ -6,7 +6,6 @@ words that nobody tells from random ones without the key, as far as is known; th
 
 import os
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 

@@ -94,8 +94,8 @@ def wild():
 def is_within(total, noise_multiplier, bits):
     """|k| <= 2^bits/noise, in exact arithmetic, of the float64 noise and of its float32."""
     square = sum(int(k) ** 2 for k in whole(total))
-    return all(square * noise**2 <= Fraction(4) ** bits
-               for noise in (Fraction(noise_multiplier), Fraction(float(np.float32(noise_multiplier)))))
+    noises = Fraction(noise_multiplier), Fraction(float(np.float32(noise_multiplier)))
+    return all(square * noise**2 <= Fraction(4) ** bits for noise in noises)
 
 
 def check_sensitivity():
@@ -197,8 +197,8 @@ def last_digits(releases):
 
 
 def check_attack():
-    """The sum is 0 or 1, the noise 1: normal noise in float32 proves that it is 0, a quarter of the time;
-    noise on the grid never does, and has the same last digits either way.
+    """The sum is 0 or 1, the noise 1: normal noise in float32 proves that it is 0, a quarter of
+    the time; noise on the grid never does, and has the same last digits either way.
     """
     size = 100_000
     naive = [s + random.normal(jax.random.key(3), (size,), jnp.float32) for s in (0, 1)]

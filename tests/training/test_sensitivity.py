@@ -14,6 +14,7 @@ from jaxpriv.training import step
 from tests.slips import check_is_red
 from tests.training import (
     test_clipping,
+    test_grid,
     test_ledger,
     test_noise,
     test_plan,
@@ -122,4 +123,4 @@ def test_an_unwritten_reservation_is_seen(monkeypatch):
 
 def test_every_public_name_has_a_slip():
     names = {name for name in training.__all__ if not isinstance(getattr(training, name), type)}
-    assert names == {attribute for attribute, _, _ in SLIPS.values()}
+    assert names == {slip[0] for slip in [*SLIPS.values(), *test_grid.SLIPS.values()]}
