@@ -144,15 +144,14 @@ def test_sensitivity_of_many_parameters():
     bits = training.grid_bits(1.0, 2, dim)
 
     @jax.jit
-    def summed(value):
-        rows = jnp.full((1, dim), value, jnp.float32)
+    def summed(rows):
         found = training.clipped_sum_on_grid(
             lambda p, x, _: jnp.sum(p * x), jnp.zeros(dim, jnp.float32), rows, clip_norm=1.0,
             noise_multiplier=1.0, bits=bits)  # fmt: skip
         return found.total.min(), found.total.max()
 
     for value in (2.0**-13, 2.0**-13 * (1 - 2.0**-20), 1e-3, 1.0, 1e30):
-        low, high = (int(end) for end in summed(value))
+        low, high = (int(end) for end in summed(np.full((1, dim), value, np.float32)))
         assert low == high > 0
         assert high**2 * dim <= 4**bits
 
