@@ -389,7 +389,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jaxpriv import random
 mesh = Mesh(np.ravel(jax.devices()), "i")
 key = jnp.array([1, 2, 3, 4], jnp.uint32)
-draw = lambda key: random.rounded_normal(key, (20_000, 3), 20)
+draw = lambda key: random.rounded_normal(key, (3000, 3), 20)
 split = jax.jit(draw, out_shardings=NamedSharding(mesh, P("i")))(key)
 np.savez(sys.argv[1], split=split, devices=len(jax.devices()))
 """
