@@ -5,6 +5,9 @@ from jaxpriv.accounting.compose import compose
 from jaxpriv.accounting.limits import gaussian_limit
 from jaxpriv.accounting.renyi import renyi_divergence, renyi_epsilon
 from jaxpriv.accounting.schedule import Schedule, optimise_schedule
+from jaxpriv.accounting.selection import selection_epsilon
+from jaxpriv.accounting.tries import NegativeBinomialTries, PoissonTries
 
-__all__ = ["Schedule", "calibrate", "compose", "gaussian_limit", "optimise_schedule",
-           "renyi_divergence", "renyi_epsilon"]
+__all__ = ["NegativeBinomialTries", "PoissonTries", "Schedule", "calibrate", "compose",
+           "gaussian_limit", "optimise_schedule", "renyi_divergence", "renyi_epsilon",
+           "selection_epsilon"]

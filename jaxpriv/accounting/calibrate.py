@@ -38,8 +38,9 @@ def calibrate(make_curve, *, epsilon=None, delta=None, advantage=None, mu=None, 
         integer: look for a whole number, such as a number of steps;
             `make_curve` is asked for what lies between, too.
 
-    Returns: a float, within 1e-9 relative of the boundary (an int with `integer`, the last one that
-        is private enough). Where a tracer is among the targets or in what `make_curve` takes from
+    Returns: a float, within 1e-9 relative of the boundary, or within an eighth of the distance that
+        a wide bracket keeps it from the estimate's (an int with `integer`, the last one that is
+        private enough). Where a tracer is among the targets or in what `make_curve` takes from
         around it, inside `jit`, `vmap` or `grad`: an array () of JAX's default dtype, the
         parameter as a part of the program (whole, but a float, with `integer`). `vmap` gives one
         answer for each target; of an array of targets, or of curves, the strictest decides.
@@ -213,7 +214,8 @@ def _last_private(surplus, good, root, slope):
     and back, by halves, where that took long steps.
 
     The first step is as long as rounding asks for, the next as the width of the bound over the
-    estimate's slope, each further one four times the last.
+    estimate's slope, each further one four times the last. Halves end within an eighth of what a
+    wide bracket took: bounds on a lattice take a second each.
     """
     towards, failed, width = math.log(good / root), 0.0, 3e-11
     while width < abs(towards):
@@ -222,7 +224,7 @@ def _last_private(surplus, good, root, slope):
             break
         failed, width = width, max(4 * width, 1.2 * more / slope if more < _BLUR else 0.0)
     width = min(width, abs(towards))
-    while width - failed > 1e-10:
+    while width - failed > max(1e-10, width / 8):
         middle = 0.5 * (failed + width)
         if surplus(root * math.exp(math.copysign(middle, towards))) <= 0:
             width = middle

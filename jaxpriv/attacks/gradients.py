@@ -61,15 +61,23 @@ def as_function(loss, model):
 
 
 def taken_apart(model):
-    """(the parameters of an NNX module, the function that makes it of others);
+    """(the parameters of an NNX module, the function that makes it of others, a pytree itself);
     any other pytree is its own parameters.
     """
     # whoever has a module has imported it; others need not wait for it
     nnx = sys.modules.get("flax.nnx")
     if nnx is None or not isinstance(model, nnx.Module):
-        return model, lambda parameters: parameters
+        return model, jax.tree_util.Partial(_same)
     graph, parameters, others = nnx.split(model, nnx.Param, ...)
-    return parameters, lambda values: nnx.merge(graph, values, others)
+    return parameters, jax.tree_util.Partial(_merged, graph, others)
+
+
+def _same(parameters):
+    return parameters
+
+
+def _merged(graph, others, parameters):
+    return sys.modules["flax.nnx"].merge(graph, parameters, others)
 
 
 def _split(parameters, keep):

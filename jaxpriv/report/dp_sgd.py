@@ -4,6 +4,7 @@ and the noise or the epsilon that it has to meet.
 
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,14 +12,15 @@ from jaxpriv import relaxed, worst_case
 from jaxpriv._checks import POSITIVE, SCALE, check_number
 from jaxpriv._rounding import rounded_up
 from jaxpriv.report.shuffled import if_shuffled
-from jaxpriv.training.plan import ASSUMPTIONS, PoissonSampled, Privacy
+from jaxpriv.training.plan import ASSUMPTIONS, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
+from jaxpriv.training.sampling import Poisson
 
 _STAGES = 8
 
 
 @dataclass(frozen=True)
-class DpSgd(PoissonSampled):
+class DpSgd:
     """Gaussian noise on the sum of clipped gradients of a Poisson sample, step by step.
 
     Attributes:
@@ -35,6 +37,7 @@ class DpSgd(PoissonSampled):
     epochs: float
     noise_multiplier: float
     dim: int = 1
+    records_per_user: ClassVar[int] = 1
 
     def __post_init__(self):
         for name in ("dataset_size", "batch_size", "epochs", "noise_multiplier"):
@@ -64,6 +67,23 @@ class DpSgd(PoissonSampled):
         plan = make_plan(privacy, int(unit.dataset_size), int(unit.dim), batch_size=unit.batch_size,
                          steps=unit.steps)
         return replace(unit, noise_multiplier=plan.noise_multipliers[0])
+
+    @property
+    def sampling_rate(self):
+        return self.batch_size / self.dataset_size
+
+    @property
+    def protects(self):
+        """(change, unit, group) as in `jaxpriv.report.wording`."""
+        return Poisson.change, "record", 1
+
+    @property
+    def adjacency(self):
+        return Poisson().adjacency(self)
+
+    @property
+    def sampling(self):
+        return Poisson().describe(self)
 
     @property
     def steps(self):

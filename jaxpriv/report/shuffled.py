@@ -6,6 +6,7 @@ from jaxpriv import worst_case
 from jaxpriv._checks import OPEN_UNIT, RATE, SCALE, check_number
 from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.training.drawn import DrawnProfile
+from jaxpriv.training.sampling import Poisson
 
 _MOST = 10**9  # batches and epochs that the attack is followed for
 
@@ -58,3 +59,13 @@ with one record zeroed out, ε at δ = 1e-05 is between 2.882 (an attack reaches
             f"and {proven} (proven)."
         ),
     }
+
+
+def plan_if_shuffled(plan, steps, certified):
+    """`if_shuffled` of a training's plan after so many steps; None unless its batches are Poisson
+    samples, and its noise is independent: other certificates say nothing of Poisson sampling.
+    """
+    if not isinstance(plan.sampler, Poisson) or plan.is_correlated or plan.records_per_user > 1:
+        return None
+    return if_shuffled(plan.noise_multipliers, plan.sampling_rate, steps, certified, plan.delta,
+                       lambda epsilon: plan.noise_delta(epsilon, steps))

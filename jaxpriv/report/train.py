@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import optax
 
-from jaxpriv import datasets
+from jaxpriv import correlated, datasets
 from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.report.certificate import vacuous
 from jaxpriv.report.training import certify_training, target_notes
@@ -19,6 +19,7 @@ from jaxpriv.training.ledger import spent
 from jaxpriv.training.models import make_model
 from jaxpriv.training.plan import Privacy
 from jaxpriv.training.run import differences, unspent
+from jaxpriv.training.sampling import sampler_of
 from jaxpriv.training.trainer import DPTrainer
 
 _MODEL_KEY = 0  # of the initial weights, which tell nothing of the data
@@ -82,9 +83,6 @@ class Job:
         self.model = make_model(config["model"]["name"], self.data.x.shape[1:], self.classes,
                                 config["model"]["width"], jax.random.key(_MODEL_KEY))
         self.canaries = self._canaries()
-        self.records = len(self.data.x) + (
-            0 if isinstance(self.canaries, int) else len(self.canaries["x"])
-        )
         optimizer = {
             "sgd": lambda s: optax.sgd(s["learning_rate"], momentum=s["momentum"] or None),
             "adam": lambda s: optax.adam(s["learning_rate"]),
@@ -94,13 +92,28 @@ class Job:
                                  steps=privacy["steps"],
                                  noise_multiplier=privacy["noise_multiplier"],
                                  clip_norm=privacy["clip_norm"], schedule=privacy["noise_schedule"],
+                                 sampler=self._sampler(), noise=privacy["noise"],
                                  microbatch=config["run"]["microbatch"])
         if isinstance(self.canaries, int) and self.canaries > self.trainer.dim:
             raise ValueError(
                 f"canaries = {self.canaries} in [audit] is outside its range 0 ... "
                 f"{self.trainer.dim} parameters"
             )
+        self.records = self.trainer.counted(
+            len(self.data.x), self.canaries if isinstance(self.canaries, int)
+            else len(self.canaries["x"]), isinstance(self.canaries, int))
         self.plan = self._in_reach()
+
+    def _sampler(self):
+        """The one that [privacy] names, with the settings that it takes; None if it names none."""
+        privacy = self.config["privacy"]
+        names = ("largest_batch", "cycle")
+        given = {name: privacy[name] for name in names if privacy[name] is not None}
+        if privacy["sampler"] is None:
+            if given:
+                raise ValueError(f"{next(iter(given))} in [privacy] goes with a sampler")
+            return None
+        return sampler_of({"name": privacy["sampler"], **given})
 
     def _canaries(self):
         """A number of Dirac canaries, or records made of every k-th of the data with
@@ -199,9 +212,13 @@ def burial(plan):
     gradients together.
 
     Steps of n expected records add up to sum_t n clip_norm at most, their noise to clip_norm
-    (d sum_t sigma_t^2)^1/2.
+    (d sum_t sigma_t^2)^1/2, or what is left of that where it is correlated.
     """
-    noise = np.sqrt(plan.dim * np.sum(np.square(plan.noise_multipliers)))
+    if plan.is_correlated:
+        last = correlated.row_norms(plan.strategy, plan.steps)[-1] * plan.noise_multipliers[0]
+    else:
+        last = np.sqrt(np.sum(np.square(plan.noise_multipliers)))
+    noise = np.sqrt(plan.dim) * last
     return float(noise / (plan.batch_size * plan.steps))
 
 

@@ -6,18 +6,21 @@ from jaxpriv._checks import OPEN_UNIT, POSITIVE, Domain, check_number, check_who
 from jaxpriv.report.toml import toml_content
 from jaxpriv.training.models import MODELS
 from jaxpriv.training.plan import THREAT_MODELS
+from jaxpriv.training.sampling import SAMPLERS
 
 NUMBER, WHOLE, TEXT = "a number", "a whole number", "a text"
 FLAG, LIST = "true or false", "a list of numbers"
 DATASETS = ("digits", "diabetes", "fashion_mnist", "cifar10", "adult")
 OPTIMIZERS = ("sgd", "adam")
+NOISES = ("independent", "banded", "buffered")
 CANARIES = ("dirac", "mislabelled", "blank")
 _CHOICES = {("data", "name"): DATASETS, ("model", "name"): tuple(MODELS),
             ("optimizer", "name"): OPTIMIZERS, ("privacy", "threat_model"): THREAT_MODELS,
-            ("audit", "kind"): CANARIES}
-_RANGES: dict = {"seed": (0, 2**63), "canaries": (0,), "width": (1, 10_000),
-                 "learning_rate": POSITIVE, "momentum": Domain(0.0, 1.0, "[0, 1)", open_high=True),
-                 "confidence": OPEN_UNIT}
+            ("audit", "kind"): CANARIES, ("privacy", "noise"): NOISES,
+            ("privacy", "sampler"): tuple(SAMPLERS)}
+_RANGES: dict = {"seed": (0, 2**63), "canaries": (0,), "largest_batch": (1,), "cycle": (1,),
+                 "width": (1, 10_000), "learning_rate": POSITIVE,
+                 "momentum": Domain(0.0, 1.0, "[0, 1)", open_high=True), "confidence": OPEN_UNIT}
 # table: {setting: (what it is, value if it is not there)}; REQUIRED has no such value
 REQUIRED = object()
 TABLES: dict = {
@@ -33,7 +36,8 @@ TABLES: dict = {
         "mu": (NUMBER, None), "advantage": (NUMBER, None), "fpr": (NUMBER, None),
         "tpr": (NUMBER, None), "clip_norm": (NUMBER, 1.0), "batch_size": (NUMBER, None),
         "epochs": (NUMBER, None), "steps": (WHOLE, None), "noise_multiplier": (NUMBER, None),
-        "noise_schedule": (LIST, None),
+        "noise_schedule": (LIST, None), "noise": (TEXT, "independent"), "sampler": (TEXT, None),
+        "largest_batch": (WHOLE, None), "cycle": (WHOLE, None),
     },
     "audit": {"canaries": (WHOLE, 0), "kind": (TEXT, "dirac"), "confidence": (NUMBER, 0.95)},
     "run": {

@@ -16,7 +16,7 @@ from jaxpriv.report.certificate import gains_nothing, notes_of, vacuous
 from jaxpriv.report.page import write_certificate
 from jaxpriv.report.plain_words import in_plain_words
 from jaxpriv.report.profiles import lines_of
-from jaxpriv.report.shuffled import if_shuffled
+from jaxpriv.report.shuffled import plan_if_shuffled
 from jaxpriv.report.table import render
 from jaxpriv.report.terminal import Line
 from jaxpriv.report.training_rows import NAMES, noise_delta, rows_of
@@ -107,10 +107,7 @@ def training_certificate(trained, audit, settings):
         "adjacency": plan.adjacency, "sampling": plan.sampling, "adversaries": rows, "audit": audit,
         "in_plain_words": in_plain_words(lines_of(rows[0], plan.delta), plan.protects),
         "notes": _notes(rows, plan, trained.privacy),
-        "if_shuffled": if_shuffled(
-            plan.noise_multipliers, plan.sampling_rate, trained.spent, epsilon, plan.delta,
-            lambda epsilon: plan.noise_delta(epsilon, trained.spent),
-        ),
+        "if_shuffled": plan_if_shuffled(plan, trained.spent, epsilon),
         "held_out": trained.history[-1] if trained.history else {}, "history": trained.history,
         "assumptions": assumptions_of(trained.private, added, epsilon), "settings": settings,
     }

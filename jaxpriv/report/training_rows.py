@@ -13,16 +13,15 @@ _PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
 
 def rows_of(plan, spent):
     """A certificate's rows after so many steps, the worst case first."""
-    profiles = [(NAMES[model], plan.profile(model, spent, precision))
-                for model, precision in _PRECISION.items()]
-    mus = [float(plan.curve(model, spent).gdp_mu_bounds(slack=plan.delta)[1])
-           for model in _PRECISION]
+    models = plan.threat_models
+    profiles = [(NAMES[model], plan.profile(model, spent, _PRECISION[model])) for model in models]
+    mus = [float(plan.curve(model, spent).gdp_mu_bounds(slack=plan.delta)[1]) for model in models]
     found = [_numbers(profile, mu, plan.delta) for (_, profile), mu in zip(profiles, mus)]
     epsilons = epsilons_of(found[0]["epsilon"])
     for numbers, (name, profile) in zip(found, profiles, strict=True):
         numbers["profile"] = _profile(profile, epsilons, name == NAMES["relaxed"])
     return [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
-            for (name, _), model, numbers in zip(profiles, _PRECISION, found)]
+            for (name, _), model, numbers in zip(profiles, models, found, strict=True)]
 
 
 def noise_delta(plan, spent, rows):

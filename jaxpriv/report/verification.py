@@ -12,7 +12,7 @@ from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.pipeline import Pipeline
 from jaxpriv.report.plain_words import in_plain_words
 from jaxpriv.report.profiles import lines_of
-from jaxpriv.report.shuffled import if_shuffled
+from jaxpriv.report.shuffled import plan_if_shuffled
 from jaxpriv.report.terminal import Sheet
 from jaxpriv.report.training_wording import assumptions_of
 
@@ -128,7 +128,12 @@ def _mechanism(settings, delta):
     if "epochs" in settings:
         return DpSgd(**settings)
     from jaxpriv.training import Plan
+    from jaxpriv.training.sampling import sampler_of
+    from jaxpriv.training.strategies import strategy_of
 
+    for name, made in (("sampler", sampler_of), ("strategy", strategy_of)):
+        if name in settings:
+            settings[name] = made(settings[name])
     noise = settings.pop("noise_multiplier")
     check_whole("steps", steps)
     noises = tuple(noise) if isinstance(noise, list) else (noise,) * steps
@@ -145,9 +150,7 @@ def _of_training(plan, spent):
         "adjacency": plan.adjacency, "sampling": plan.sampling,
         "noise_delta": noise_delta(plan, spent, rows),
         "in_plain_words": in_plain_words(lines_of(rows[0], plan.delta), plan.protects),
-        "if_shuffled": if_shuffled(plan.noise_multipliers, plan.sampling_rate, spent,
-                                   rows[0]["epsilon"], plan.delta,
-                                   lambda epsilon: plan.noise_delta(epsilon, spent)),
+        "if_shuffled": plan_if_shuffled(plan, spent, rows[0]["epsilon"]),
     }  # fmt: skip
 
 

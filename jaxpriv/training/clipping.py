@@ -2,14 +2,15 @@
 whose L2 sensitivity is the clipping norm.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxpriv._checks import SCALE, check_floating, check_key, check_number, is_traced
 from jaxpriv.attacks.gradients import l2_norm
+from jaxpriv.training.groups import Groups
 
 # gradients end this share inside the clipping norm:
 # more than a float32 norm of 1e9 entries is off by
@@ -47,8 +48,8 @@ def clipped_sum(
             all True unless given.
         microbatch: examples at once, a divisor of the batch; all of them unless given. No more
             gradients are in memory.
-        per_layer: clip each of the L arrays of the parameters to clip_norm/L^1/2,
-            instead of all together.
+        per_layer: True: clip each of the L arrays of the parameters to clip_norm/L^1/2, instead of
+            all together; `Groups`: clip each group of arrays to its share of clip_norm.
 
     Returns: a `ClippedSum`.
     Guarantee: adding or removing one example, whatever it is, moves `total` by at most clip_norm in
@@ -69,8 +70,10 @@ def clipped_sum(
     if not is_traced(clip_norm):
         check_number("clip_norm", clip_norm, SCALE)
 
+    groups, shares = as_groups(per_layer).limits(parameters)
+
     def clipped(gradients, present):
-        return _clipped(gradients, present, clip_norm, per_layer)
+        return _clipped(gradients, present, clip_norm, groups, shares)
 
     return over_batch(loss, parameters, examples, key, mask, microbatch, clipped, _wide)
 
@@ -128,37 +131,50 @@ def _wide(leaf):
     return jnp.promote_types(jnp.result_type(leaf), jnp.float32)
 
 
-def _clipped(gradients, present, clip_norm, per_layer):
-    """(the sum of the gradients scaled into the norm, their norms;
-    inf where one is not finite), in float32 at least.
+def as_groups(per_layer):
+    """One group for each array, or for all of them, or those that were given."""
+    if isinstance(per_layer, Groups):
+        return per_layer
+    if per_layer not in (True, False):
+        raise ValueError(f"per_layer = {per_layer!r}; accepted: True, False, Groups")
+    return Groups((lambda path: path) if per_layer else (lambda path: ""))
+
+
+def _clipped(gradients, present, clip_norm, groups, shares):
+    """(the sum of the gradients scaled into the norm, their norms; inf where one is not finite), in
+    float32 at least. groups: of each array; shares: of the norm, of each group.
     """
     leaves, structure = jax.tree.flatten(gradients)
     # one row per example: norm and sum then read the same array, and it is the only one of its size
     flat = [finite(leaf.astype(_wide(leaf)).reshape(len(leaf), -1)) for leaf in leaves]
     lengths = jnp.stack([below_top(l2_norm(rows)) for rows in flat], -1)
-    each, norms = shares(lengths, l2_norm, present, clip_norm, per_layer)
+    each, norms = factors(lengths, l2_norm, present, clip_norm, groups, shares)
     # full precision: accelerators would round the factors to less than the margin
     sums = [jnp.matmul(scale.astype(rows.dtype), rows, precision="highest").reshape(leaf.shape[1:])
-            for scale, rows, leaf in zip(each.T, flat, leaves)]
+            for scale, rows, leaf in zip(each, flat, leaves)]
     return jax.tree.unflatten(structure, sums), norms
 
 
-def shares(lengths, length, present, clip_norm, per_layer):
-    """(what part of each array's gradient counts, the gradients' norms; inf where not finite).
+def factors(lengths, length, present, clip_norm, groups, shares):
+    """(of each array what part of the gradients counts, the gradients' norms; inf where one is not
+    finite).
 
     lengths: `Float[Array, "examples arrays"]` from `below_top`; length(array) is theirs together.
+    groups: of each array; shares: of the norm, of each group.
     """
     norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), length(lengths), jnp.inf)
-    counts, bound = present & jnp.isfinite(norms), (1 - MARGIN) * clip_norm
-    if per_layer:
-        measured, limit = lengths, bound / math.sqrt(lengths.shape[1])
-    else:
-        measured, limit = jnp.broadcast_to(norms[:, None], lengths.shape), bound
-    over = measured > limit
-    share = jnp.where(over, limit / jnp.where(over, measured, 1.0), 1.0)
-    # a subnormal share has so few digits that what is left could be too long
-    share = jnp.where(share < jnp.finfo(share.dtype).tiny, 0.0, share)
-    return jnp.where(counts[:, None], share, 0.0), norms
+    bound, counts = (1 - MARGIN) * clip_norm, present & jnp.isfinite(norms)
+
+    def factor(measured, limit):
+        over = measured > limit
+        found = jnp.where(over, limit / jnp.where(over, measured, 1.0), 1.0)
+        # a subnormal one has so few digits that what is left could be too long
+        return jnp.where(counts & (found >= jnp.finfo(found.dtype).tiny), found, 0.0)
+
+    together = norms[:, None] if len(shares) == 1 else jnp.stack(
+        [length(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1
+    )
+    return [factor(together[:, group], bound * shares[group]) for group in groups], norms
 
 
 def _top(array):

@@ -19,7 +19,9 @@ eta (1 + e^(R s - s^2/2)). Together
 
     delta' = delta + eta min(1 + e^eps, 2 + e^(R s - s^2/2)).
 
-All this is for given samples of the other records, hence holds for mixtures over them, too.
+All this is for given samples of the other records, hence holds for mixtures over them, too. How a
+record's own batches are drawn is a law of its own, which is off by `unlike`, in total variation
+(`training.sampling`): as above, with that in the place of eta.
 """
 
 import math
@@ -30,11 +32,13 @@ from jaxpriv import random
 from jaxpriv.training.profile import CertifiedProfile
 
 
-def noise_delta(epsilon, entries, kinds):
+def noise_delta(epsilon, entries, kinds, unlike=0.0):
     """What is added to delta at `epsilon`, in [0, 1].
 
     Args:
         epsilon: in [0, inf]. entries: of a release. kinds: [(noise multiplier, number of steps)].
+        unlike: the total variation distance of the batches' law from the one that is accounted,
+            with the record or without: (1 + e^eps) times it is added, as above.
 
         >>> print(f"{noise_delta(3.0, 10**6, [(1.0, 10_000)]):.2g}")
         1.7e-13
@@ -43,7 +47,8 @@ def noise_delta(epsilon, entries, kinds):
     shift = 1 / noises
     edge = np.where(shift < random.EDGE, random.EDGE * shift - shift * shift / 2, np.inf)
     factor = np.minimum(1 + math.exp(min(epsilon, 700.0)), 2 + np.exp(np.minimum(edge, 700.0)))
-    return min(float(entries * random.BEYOND * np.sum(counts * factor)), 1.0)
+    of_batches = unlike * (1 + math.exp(min(epsilon, 700.0)))
+    return min(float(entries * random.BEYOND * np.sum(counts * factor)) + of_batches, 1.0)
 
 
 class DrawnProfile(CertifiedProfile):

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxpriv._checks import POSITIVE, SCALE, check_number, check_whole, is_traced
 from jaxpriv.random_grid import BITS, EDGE, rounded_normal
-from jaxpriv.training.clipping import below_top, finite, over_batch, shares
+from jaxpriv.training.clipping import as_groups, below_top, factors, finite, over_batch
 
 _LOST = 1 / 8  # most of clip_norm that rounding may take from a gradient
 _TOP = 2**31 - 1
@@ -95,12 +95,14 @@ def clipped_sum_on_grid(
     # from a unit of length to the grid's
     per_unit = jnp.asarray(2.0**bits / noise_multiplier, jnp.float32) / clip_norm
 
+    groups, shares = as_groups(per_layer).limits(parameters)
+
     def clipped(gradients, present):
         leaves, structure = jax.tree.flatten(gradients)
         flat = [finite(leaf.astype(jnp.float32).reshape(len(leaf), -1)) for leaf in leaves]
         lengths = jnp.stack([below_top(_length(rows)) for rows in flat], -1)
-        each, norms = shares(lengths, _length, present, clip_norm, per_layer)
-        scale = (each * per_unit).astype(jnp.float32)
+        each, norms = factors(lengths, _length, present, clip_norm, groups, shares)
+        scale = (jnp.stack(each, -1) * per_unit).astype(jnp.float32)
         scale = jnp.where(scale < jnp.finfo(jnp.float32).tiny, 0.0, scale)
 
         # row by row: XLA on CPUs makes a reduction of rounded rows from a second array of all

@@ -50,26 +50,35 @@ def private_mean(key, total, *, clip_norm, noise_multiplier, expected_batch_size
     if not is_traced(noise_multiplier) and np.all(noise_multiplier):
         check_number("noise_multiplier", noise_multiplier, SCALE)
     check_key("key", key)
-    noisy = _with_noise(key, total, clip_norm * noise_multiplier)
-    return jax.tree.map(lambda leaf: leaf / jnp.asarray(expected_batch_size, leaf.dtype), noisy)
+    return noisy_mean(total, normal_like(key, total), clip_norm * noise_multiplier,
+                      expected_batch_size)
 
 
-def _with_noise(key, tree, std):
-    """Independent normal entries, from a key of its own for every leaf, in float32 at least.
+def noisy_mean(total, noise, std, expected_batch_size):
+    """(total + std noise)/expected_batch_size, of two pytrees; rounded to the total's types."""
+    def mean(leaf, normal):
+        noisy = _sum(leaf, normal, std)
+        return noisy / jnp.asarray(expected_batch_size, noisy.dtype)
 
-    In bfloat16 a normal number has 128 values, none beyond three standard deviations;
-    rounding the sum tells nothing more.
+    return jax.tree.map(mean, total, noise)
+
+
+def normal_like(key, tree):
+    """Independent normal entries in the shape of a pytree, from a key of its own for every leaf.
+
+    In float32 at least: in bfloat16 a normal number has 128 values, none beyond three standard
+    deviations; rounding the sum tells nothing more.
     """
     check_floating("", tree)
     leaves, structure = jax.tree.flatten(tree)
     keys = jax.random.split(key, max(len(leaves), 1))
+    drawn = [random.normal(own, leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32))
+             for own, leaf in zip(keys, leaves)]
+    return jax.tree.unflatten(structure, drawn)
 
-    def noisy(own, leaf):
-        wide = jnp.promote_types(leaf.dtype, jnp.float32)
-        noise = jnp.asarray(std, wide) * random.normal(own, leaf.shape, wide)
-        return (leaf.astype(wide) + noise).astype(leaf.dtype)
 
-    return jax.tree.unflatten(structure, [noisy(own, leaf) for own, leaf in zip(keys, leaves)])
+def _sum(leaf, normal, std):
+    return (leaf.astype(normal.dtype) + jnp.asarray(std, normal.dtype) * normal).astype(leaf.dtype)
 
 
 class NoiseState(NamedTuple):
@@ -112,7 +121,8 @@ def add_noise(key, std):
     def update(updates, state, parameters=None):
         del parameters
         now = std(state.step) if callable(std) else std
-        noisy = _with_noise(jax.random.fold_in(state.key, state.step), updates, now)
+        drawn = normal_like(jax.random.fold_in(state.key, state.step), updates)
+        noisy = jax.tree.map(lambda leaf, normal: _sum(leaf, normal, now), updates, drawn)
         return noisy, NoiseState(state.key, state.step + 1)
 
     return optax.GradientTransformation(init, update)

@@ -1,16 +1,21 @@
 """What a training may spend and how: a target against a threat model; a plan and its curves."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv import membership, relaxed, worst_case
+from jaxpriv import correlated, membership, relaxed, worst_case
 from jaxpriv._checks import NONNEGATIVE, OPEN_UNIT, POSITIVE, SCALE, UNIT, check_number, check_whole
 from jaxpriv.accounting import compose
+from jaxpriv.correlated.strategies import check_strategy
 from jaxpriv.training.drawn import DrawnProfile, noise_delta
+from jaxpriv.training.sampling.each_step import Poisson
+from jaxpriv.training.sampling.sampler import Sampler
+from jaxpriv.training.strategies import in_words, settings_of
 
 THREAT_MODELS = ("worst_case", "relaxed", "membership")
 ASSUMPTIONS = {
@@ -27,36 +32,6 @@ ASSUMPTIONS = {
 }
 MOST_STEPS = 10**8
 _KINDS = 32  # each is traced and compiled on its own
-
-
-class PoissonSampled:
-    """What is said of any DP-SGD: its sampling and whom it is compared with."""
-
-    dataset_size: int
-    batch_size: float
-
-    @property
-    def sampling_rate(self):
-        return self.batch_size / self.dataset_size
-
-    @property
-    def protects(self):
-        """(change, unit, group) as in `jaxpriv.report.wording`."""
-        return "add_remove", "record", 1
-
-    @property
-    def adjacency(self):
-        return (
-            "add/remove one record (it moves a sum of clipped gradients by "
-            "at most the clipping norm)"
-        )
-
-    @property
-    def sampling(self):
-        return (
-            "Poisson: every record takes part in a step with probability "
-            f"{self.sampling_rate:g}, independently"
-        )
 
 
 @dataclass(frozen=True)
@@ -111,8 +86,8 @@ class Privacy:
 
 
 @dataclass(frozen=True)
-class Plan(PoissonSampled):
-    """Steps of DP-SGD: Gaussian noise on sums of clipped gradients over Poisson samples.
+class Plan:
+    """Steps of DP-SGD: Gaussian noise on sums of clipped gradients over batches of records.
 
     Attributes:
         dataset_size: number of records, which is taken as known; in 1, 2, 3, ...
@@ -121,6 +96,13 @@ class Plan(PoissonSampled):
             in [1e-15, 1e15], at most 32 different ones.
         dim: number of parameters; matters to the relaxed and the membership adversary.
         delta: in (0, 1), of every epsilon that is reported.
+        sampler: of `jaxpriv.training.sampling`: how batches are drawn.
+        strategy: of `jaxpriv.correlated`: the noises of the steps are C^-1 g, of independent g with
+            these noise multipliers; independent ones unless given.
+        records_per_user: 1 protects single records; K > 1 whole users with K records at most.
+
+    Raises: ValueError for values outside their range, and for what does not go together: noises
+        that differ, or correlated noise, with a sampler for which no curve of them is known.
     """
 
     dataset_size: int
@@ -128,11 +110,15 @@ class Plan(PoissonSampled):
     noise_multipliers: tuple
     dim: int
     delta: float = 1e-5
+    sampler: Sampler = Poisson()
+    strategy: Any = correlated.Identity()
+    records_per_user: int = 1
 
     def __post_init__(self):
         check_whole("dataset_size", self.dataset_size)
         check_whole("dim", self.dim, most=10**12)
         check_whole("steps", len(self.noise_multipliers), most=MOST_STEPS)
+        check_whole("records_per_user", self.records_per_user, most=100)
         check_number("delta", self.delta, OPEN_UNIT)
         check_number("batch_size", self.batch_size, POSITIVE)
         if self.batch_size > self.dataset_size:
@@ -141,27 +127,91 @@ class Plan(PoissonSampled):
                 f"(0, dataset_size = {self.dataset_size}]"
             )
         check_number("noise_multipliers", self.noise_multipliers, SCALE)
-        if len(set(self.noise_multipliers)) > _KINDS:
+        if not isinstance(self.sampler, Sampler):
+            raise ValueError(f"sampler = {self.sampler!r}; accepted: those of training.sampling")
+        self.sampler.check(self)
+        self._check_noise()
+
+    def _check_noise(self):
+        kinds, name = len(set(self.noise_multipliers)), self.sampler.name
+        if kinds > _KINDS:
             raise ValueError(
-                f"noise_multipliers has {len(set(self.noise_multipliers))} different values; "
+                f"noise_multipliers has {kinds} different values; "
                 f"accepted: at most {_KINDS}, each for several steps"
             )
+        if kinds > 1 and (self.sampler.one_noise or self.is_correlated):
+            raise ValueError(
+                f"noise_multipliers has {kinds} different values; accepted: one, with {name} "
+                f"batches{' and correlated noise' if self.is_correlated else ''}"
+            )
+        check_strategy(self.strategy, self.steps)
+        if self.is_correlated:
+            if self.sampler.participation(self) is None:
+                raise ValueError(
+                    f"correlated noise with {name} batches has no known curve; accepted: "
+                    "cyclic_poisson with at least as many groups as bands, in_order"
+                )
+            correlated.sensitivity(self.strategy, self.steps, self.sampler.participation(self))
+
+    @property
+    def sampling_rate(self):
+        """The expected share of the records in a batch."""
+        return self.batch_size / self.dataset_size
+
+    @property
+    def is_correlated(self):
+        """Whether the noises of different steps have to do with each other."""
+        return not isinstance(self.strategy, correlated.Identity)
+
+    @property
+    def threat_models(self):
+        """Those that a curve is known of: all for Poisson samples and independent noise; else the
+        worst case alone.
+        """
+        plain = isinstance(self.sampler, Poisson) and not self.is_correlated
+        return THREAT_MODELS if plain and self.records_per_user == 1 else THREAT_MODELS[:1]
+
+    @property
+    def protects(self):
+        """(change, unit, group) as in `jaxpriv.report.wording`."""
+        return self.sampler.change, "user" if self.records_per_user > 1 else "record", 1
+
+    @property
+    def adjacency(self):
+        """Which data sets are neighbours, in one sentence."""
+        return self.sampler.adjacency(self)
+
+    @property
+    def sampling(self):
+        """How batches are drawn, in one sentence."""
+        return self.sampler.describe(self)
 
     @property
     def steps(self):
         return len(self.noise_multipliers)
 
     def curve(self, threat_model="worst_case", steps=None):
-        """The curve of both directions after the first `steps` steps, which may be traced;
-        all of them unless given.
+        """The curve of both directions after the first `steps` steps, which may be traced with
+        Poisson samples and independent noise; all of them unless given.
 
-        Guarantee: exact for the worst case. The other threat models give no differential
-            privacy guarantee.
+        Guarantee: exact for the worst case, or what is said of the sampler's curve. The other
+            threat models give no differential privacy guarantee.
+        Raises: ValueError for a threat model that is none of `threat_models`.
         """
+        self.check_threat_model(threat_model)
         steps = self.steps if steps is None else steps
         if not xp.any_jax(steps) and steps == 0:  # nothing was published
             return worst_case.gaussian(0.0)
         return _CURVES[threat_model](self, self._parts(steps)).symmetric()
+
+    def check_threat_model(self, threat_model):
+        """Raise ValueError for a threat model that is none of `threat_models`."""
+        if threat_model not in self.threat_models:
+            raise ValueError(
+                f"threat_model = {threat_model!r} of {self.sampler.name} batches"
+                f"{' with correlated noise' if self.is_correlated else ''} has no known curve; "
+                f"accepted: {', '.join(self.threat_models)}"
+            )
 
     def profile(self, threat_model="worst_case", steps=None, precision=1e-11):
         """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""
@@ -169,10 +219,18 @@ class Plan(PoissonSampled):
         return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps), precision)
 
     def noise_delta(self, epsilon, steps=None):
-        """What delta at `epsilon` grows by,
-        since drawn noise is not quite normal: `training.drawn`.
+        """What delta at `epsilon` grows by, since noise is not drawn quite normal, nor batches
+        quite as their law says: `training.drawn`.
         """
-        return noise_delta(epsilon, self.dim, self._parts(self.steps if steps is None else steps))
+        steps = self.steps if steps is None else steps
+        parts = self._parts(steps)
+        if self.is_correlated:
+            # no step is displaced by more than all of them together
+            reach = correlated.sensitivity(self.strategy, self.steps,
+                                           self.sampler.participation(self))
+            parts = [(noise / float(reach), count) for noise, count in parts]
+        # one entry more: the count of an adaptive clipping norm
+        return noise_delta(epsilon, self.dim + 1, parts, self.sampler.unlike(self, steps))
 
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""
@@ -203,11 +261,18 @@ class Plan(PoissonSampled):
         return len(set(self.noise_multipliers)) == 1
 
     def settings(self):
-        """In numbers."""
+        """In numbers and texts: all that makes the same plan, but for delta."""
         noises = self.noise_multipliers[0] if self._constant else list(self.noise_multipliers)
-        return {"dataset_size": self.dataset_size, "batch_size": self.batch_size,
-                "sampling_rate": self.sampling_rate, "steps": self.steps,
-                "noise_multiplier": noises, "dim": self.dim}
+        found = {"dataset_size": self.dataset_size, "batch_size": self.batch_size,
+                 "sampling_rate": self.sampling_rate, "steps": self.steps,
+                 "noise_multiplier": noises, "dim": self.dim}
+        if not isinstance(self.sampler, Poisson):
+            found["sampler"] = self.sampler.settings()
+        if self.is_correlated:
+            found["strategy"] = settings_of(self.strategy)
+        if self.records_per_user > 1:
+            found["records_per_user"] = self.records_per_user
+        return found
 
     def describe(self):
         """In one sentence."""
@@ -217,6 +282,8 @@ class Plan(PoissonSampled):
             if low == high
             else f"noise multipliers from {low:.8g} to {high:.8g}"
         )
+        if self.is_correlated:
+            noise += f" correlated over the steps ({in_words(self.strategy)})"
         return (
             f"DP-SGD: {self.steps} step{'s' * (self.steps > 1)}, {noise}, {self.dataset_size} "
             f"records, expected batch size {self.batch_size:g}, {self.dim} parameters."
@@ -224,9 +291,14 @@ class Plan(PoissonSampled):
 
 
 def _worst_case(plan, parts):
-    curves = (worst_case.subsampled_gaussian(noise, plan.sampling_rate, count)
-              for noise, count in parts)
-    return compose(*curves)
+    if plan.is_correlated:
+        ((noise, count),) = parts
+        participation = plan.sampler.participation(plan)
+        found = correlated.curve(plan.strategy, noise, int(count), participation).symmetric()
+        return found.group(plan.records_per_user) if plan.records_per_user > 1 else found
+    if plan.records_per_user > 1:
+        return plan.sampler.user_curve(plan, parts)
+    return plan.sampler.curve(plan, parts)
 
 
 def _relaxed(plan, parts):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxpriv._checks import check_whole
 from jaxpriv.accounting.calibrate import calibrate
 from jaxpriv.accounting.privacy_target import target_of
+from jaxpriv.training.correlation import noise_of
 from jaxpriv.training.plan import MOST_STEPS, Plan
 
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
@@ -17,7 +18,8 @@ _NOISES = tuple(2.0**k for k in range(-4, 13))
 
 
 def make_plan(
-    privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_multiplier=None, schedule=None
+    privacy, dataset_size, dim, *, batch_size=None, steps=None, noise_multiplier=None,
+    schedule=None, sampler=None, noise="independent", records_per_user=1
 ):
     """The plan that just meets a target: one of batch size, steps and noise multiplier may be left
     out, and is solved for.
@@ -31,6 +33,13 @@ def make_plan(
             noise_multiplier: in (0, inf).
         schedule: `Float[Array, "k"]` in (0, inf), 1 <= k <= steps: factors of the noise multiplier,
             each for an equal share of the steps; one factor 1 unless given.
+        sampler: of `jaxpriv.training.sampling`, Poisson unless given. Of the others, and of
+            correlated noise, the noise multiplier alone is solved for; of the batch size and the
+            steps Poisson, cut and fixed-size batches with independent noise.
+        noise: "independent"; "banded", optimised with as many bands as a cyclic sampler has groups
+            (which are chosen as well where no sampler is given, and may be one, independent noise:
+            `correlated.plan`), or up to 32 in order; "buffered", a BLT of 3 buffers, in order; or a strategy of `jaxpriv.correlated`.
+        records_per_user: 1 for records, K > 1 for users with K records at most.
 
     Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its
         upper bound; or that of the worst case does, which bounds every other, where it asks for
@@ -60,6 +69,11 @@ def make_plan(
         )
     if steps is not None:
         check_whole("steps", steps, most=MOST_STEPS)
+    if missing in (["batch_size"], ["steps"]) and not _solvable(sampler, noise):
+        raise ValueError(
+            f"{missing[0]} is missing; with this sampler or noise only noise_multiplier is "
+            "solved for"
+        )
     factors = np.ones(1) if schedule is None else np.asarray(schedule, float)
     if schedule is not None and not (
         steps is not None and factors.ndim == 1 and 1 <= len(factors) <= steps
@@ -69,13 +83,17 @@ def make_plan(
             "accepted: a list of at most so many factors"
         )
 
+    sampler, strategy = noise_of(noise, sampler, privacy, dataset_size, batch_size, steps)
+
     def planned(batch, count, noise):
         each = noise * factors[np.arange(int(count)) * len(factors) // int(count)]
-        return Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta)
+        return Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta,
+                    sampler, strategy, records_per_user)
 
     # what is given is checked before anything is solved
     planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,
-            1.0 if noise_multiplier is None else noise_multiplier)
+            1.0 if noise_multiplier is None else noise_multiplier
+            ).check_threat_model(privacy.threat_model)
     if missing == ["noise_multiplier"]:
         return planned(
             batch_size, steps, _noise(lambda noise: planned(batch_size, steps, noise), privacy)
@@ -90,6 +108,13 @@ def make_plan(
         batch_size,
         _steps(planned(batch_size, steps or 1, noise_multiplier), privacy, steps),
         noise_multiplier,
+    )
+
+
+def _solvable(sampler, noise):
+    """Whether the batch size and the steps are solved for, too."""
+    return isinstance(noise, str) and noise == "independent" and (
+        sampler is None or not sampler.one_noise
     )
 
 

@@ -19,7 +19,7 @@ from jaxpriv.training.keys import Keys, fresh_keys, read_keys, write_keys
 from jaxpriv.training.ledger import Ledger
 from jaxpriv.training.processes import same_everywhere, wait
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Run:

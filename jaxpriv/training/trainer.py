@@ -12,14 +12,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from jaxpriv._checks import SCALE, check_floating, check_number, check_whole
+from jaxpriv._checks import check_floating, check_whole
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.clipping_settings import check_clipping, clipping_of, clipping_settings
+from jaxpriv.training.draws import Draws, in_sequence, physical_batch
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
 from jaxpriv.training.processes import placed
 from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run
-from jaxpriv.training.step import AXIS, State, data_mesh, make_draw, make_step, physical_batch
+from jaxpriv.training.sampling.each_step import Poisson
+from jaxpriv.training.sampling.users import records_of_one
+from jaxpriv.training.step import (
+    AXIS,
+    compiled_step,
+    data_mesh,
+    fresh_state,
+    make_step,
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +90,12 @@ class DPTrainer:
             noise_multiplier: see `make_plan`: one of the three may be left out and is solved for;
             usually the noise.
         clip_norm: in [1e-15, 1e15]. per_layer: clip every array of the parameters on its
-            own, as `clipped_sum`.
-        schedule: factors of the noise multiplier, as `make_plan`.
+            own, or a `Groups`, as `clipped_sum`.
+        adaptive_clipping: a `training.adaptive_clipping.AdaptiveClipping`, which moves the clipping
+            norm; its count is within the noise that is accounted. scaling: a
+            `training.optimizers.ScaleThenPrivatise`; clip_norm is then of scaled gradients.
+        schedule, sampler, noise, records_per_user: as `make_plan`: how the noise varies, how
+            batches are drawn, whether the noise is correlated, and whether users are protected.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
         mesh: of devices, over all of which batches are split; all devices unless given.
 
@@ -103,9 +117,10 @@ class DPTrainer:
     """
 
     def __init__(self, loss, model, optimizer, privacy, *, batch_size=None, epochs=None, steps=None,
-                 noise_multiplier=None, clip_norm=1.0, per_layer=False, schedule=None,
+                 noise_multiplier=None, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
+                 scaling=None, schedule=None, sampler=None, noise="independent", records_per_user=1,
                  microbatch=None, mesh=None):
-        check_number("clip_norm", clip_norm, SCALE)
+        self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
         if not isinstance(privacy, Privacy):
             raise ValueError(f"privacy = {privacy!r} is not a jaxpriv.training.Privacy")
         if epochs is not None and steps is not None:
@@ -125,10 +140,22 @@ class DPTrainer:
             raise ValueError("model has no parameters")
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
         self._settings = {"batch_size": batch_size, "steps": steps,
-                          "noise_multiplier": noise_multiplier, "schedule": schedule}
-        self._epochs, self.clip_norm = epochs, float(clip_norm)
-        self._per_layer, self._microbatch = per_layer, microbatch
+                          "noise_multiplier": noise_multiplier, "schedule": schedule,
+                          "sampler": sampler, "noise": noise, "records_per_user": records_per_user}
+        self._epochs, self._microbatch = epochs, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
+
+    @property
+    def sampler(self):
+        """How batches are drawn, before the plan is made: Poisson unless given."""
+        return self._settings["sampler"] or Poisson()
+
+    def counted(self, records, candidates, dirac, plan=None):
+        """The dataset_size of a plan for so many records and candidates among canaries: Dirac
+        canaries count where a sampler's curve depends on it. plan: one that is there already.
+        """
+        counts = not dirac or (plan or self).sampler.counts_everyone
+        return records + (candidates if counts else 0)
 
     def plan(self, dataset_size):
         """The `Plan` for so many records: what `fit` would spend.
@@ -139,20 +166,22 @@ class DPTrainer:
             settings["steps"] = steps_of(dataset_size, settings["batch_size"], self._epochs)
         return make_plan(self.privacy, dataset_size, self.dim, **settings)
 
-    def fit(self, data, *, seed=None, folder=None, resume=False, plan=None, evaluate=None,
-            evaluate_every=None, checkpoint_every=None, canaries=0, record_releases=False,
-            diagnostics=False, progress=False, settings=None, then=None):
+    def fit(self, data, *, users=None, seed=None, folder=None, resume=False, plan=None,
+            evaluate=None, evaluate_every=None, checkpoint_every=None, canaries=0,
+            record_releases=False, diagnostics=False, progress=False, settings=None, then=None):
         """Train.
 
         Args:
             data: a pytree of arrays with one leading axis, the records.
+            users: `Array["records"]`, whose record each is, where users are protected:
+                `records_per_user` at most of each, as `limit_records` leaves them.
             seed: for runs that have to repeat: not private.
                 Without one keys come from the operating system.
             folder: where ledger, keys, checkpoints and metrics are kept;
                 nothing is kept unless given.
             resume: go on with the run in `folder`: bit by bit the same as if it had not stopped.
-            plan: from `self.plan` for as many records (all candidates among `canaries` counted),
-                where it was made before.
+            plan: from `self.plan` for as many records, where it was made before. All candidates
+                among `canaries` are counted, but for Dirac canaries in Poisson samples.
             evaluate: (model) -> {name: number}, on records that need no protection; every
                 `evaluate_every` steps (a tenth of all unless given), when epsilon so far is
                 evaluated too, and at the end. A true "stop" ends the training early.
@@ -170,20 +199,21 @@ class DPTrainer:
                 deleted: until it returns, the run can be resumed.
 
         Returns: a `Trained`.
-        Guarantee: `epsilon` at plan.delta holds for add/remove of one record, counting every step
-            that may have been released; up to the quality of the generator (Threefry, 64 bits of
-            key) and to the rounding of normal numbers and sums. What drawn numbers lack of the
-            normal law's tail is counted.
+        Guarantee: `epsilon` at plan.delta holds for the plan's neighbouring data sets (add/remove
+            of one record by Poisson), counting every step that may have been released; up to the
+            quality of the generator (Threefry, 64 bits of key) and to the rounding of normal
+            numbers and sums. What drawn numbers lack of the normal law's tail is counted.
         Raises: ValueError for bad data (empty, NaN, lengths that differ), for a plan of another
-            training, and where a resumed run has other settings, data, weights to start from, or
-            another program; OverflowError where a Poisson sample is larger than the batch
-            (probability below 1e-12), before its release; OSError where the ledger can't be
-            written, before its steps.
+            training, users with too many records, and where a resumed run has other settings, data,
+            weights to start from, or another program; OverflowError where a sample is larger than
+            the batch (probability below 1e-12), before its release; OSError where the ledger
+            can't be written, before its steps.
         """
         dirac = isinstance(canaries, (int, np.integer))
         records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
-        everyone = records + (0 if dirac else candidates)
+        everyone = self.counted(records, candidates, dirac, plan)
         plan = self.plan(everyone) if plan is None else plan
+        _check_users(users, records, plan, dirac)
         if (plan.dataset_size, plan.dim) != (everyone, self.dim):
             raise ValueError(
                 f"plan is for {plan.dataset_size} records and {plan.dim} parameters; here are "
@@ -197,8 +227,10 @@ class DPTrainer:
             raise ValueError(
                 f"canaries = {canaries} is outside its range [0, {self.dim} parameters]"
             )
-        header = {"plan": plan.settings(), "delta": plan.delta, "clip_norm": self.clip_norm,
-                  "target": str(self.privacy), "per_layer": self._per_layer, "canaries": candidates,
+        check_clipping(self._clipping, plan)
+        header = {"plan": plan.settings(), "delta": plan.delta,
+                  **clipping_settings(self._clipping, self.parameters),
+                  "target": str(self.privacy), "canaries": candidates,
                   "seed": seed, "record_releases": bool(record_releases), "settings": settings}
         with contextlib.ExitStack() as stack:
             run = stack.enter_context(Run.resume(folder, header, [data, canaries]) if resume
@@ -227,19 +259,21 @@ class DPTrainer:
 
     def _trained(self, run, bar, data, plan, planted, told):
         records, places = _records(data), planted.places
-        rows, at_once = physical_batch(plan, records, self.mesh, self._microbatch)
-        draw = make_draw(plan, records, rows, planted.members[: len(places)])
+        dirac = planted.members[: len(places)]
+        everyone = records + int(np.sum(dirac)) * plan.records_per_user
+        rows, at_once = physical_batch(plan, everyone, self.mesh.size, self._microbatch)
+        draw = in_sequence(Draws(plan, records, rows, dirac))
         step = make_step(
             lambda values, example, key: self._loss(self._merged(values), example, key),
             self.optimizer,
             plan,
             self.mesh,
-            clip_norm=self.clip_norm,
+            self._clipping,
             at_once=at_once,
-            per_layer=self._per_layer,
             places=places,
         )
-        start = self._start(len(places))
+        step = compiled_step(step, self.mesh)
+        start = fresh_state(self.parameters, self.optimizer, plan, self._clipping, len(places))
         run.same_start(start)
         state = run.restored(self._everywhere(start))
         releases = run.releases(plan.steps, self.dim) if told.record else None
@@ -252,14 +286,13 @@ class DPTrainer:
             now, drawn = drawn, draw(run.keys.sampling, at + 1)
             if now.overflow:
                 raise OverflowError(
-                    f"the Poisson sample of step {at} is larger than the batch of {rows}: nothing "
+                    f"the sample of step {at} is larger than the batch of {rows}: nothing "
                     "of it was released; start a new run (this has a probability below 1e-12)"
                 )
             indices = np.asarray(now.indices)
             batch = jax.tree.map(lambda leaf, i=indices: placed(np.asarray(leaf)[i], split), data)
             arguments = (state, run.keys.noise, run.keys.model, batch,
-                         placed(np.asarray(now.mask), split), np.asarray(now.canaries),
-                         np.bool_((at + 1) % told.evaluate_every == 0 or at + 1 == end))
+                         placed(np.asarray(now.mask), split), np.asarray(now.canaries))
             if at == first:
                 lowered = step.lower(*arguments)
                 run.same_program(lowered.as_text())
@@ -285,7 +318,8 @@ class DPTrainer:
                     if told.evaluate is None
                     else _numbers(told.evaluate(self._copy(state.parameters)))
                 )
-                run.history.append({"step": at, "epsilon": float(state.epsilon), **numbers})
+                epsilon = float(plan.epsilon(at))
+                run.history.append({"step": at, "epsilon": epsilon, **numbers})
                 bar.tell(at, run.history[-1]["epsilon"], numbers)
                 run.log("metrics.jsonl", run.history[-1])
                 end = at if numbers.get("stop") else end
@@ -297,15 +331,6 @@ class DPTrainer:
                        epsilon, run.history, run.keys.private,
                        np.asarray(state.canaries)[: len(places)], planted.members,
                        None if releases is None else np.asarray(releases[:at]))
-
-    def _start(self, canaries):
-        """Copies: the first step may use up what it is given."""
-        parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), self.parameters)
-        width = jax.dtypes.canonicalize_dtype(
-            jnp.promote_types(jnp.result_type(*jax.tree.leaves(parameters)), jnp.float32)
-        )
-        return State(parameters, self.optimizer.init(parameters), jnp.int32(0), jnp.float32(0),
-                     jnp.zeros(max(canaries, 1), width))  # Orbax keeps no empty arrays
 
     def _copy(self, parameters):
         """A model that lasts: the next step uses up the parameters."""
@@ -325,6 +350,26 @@ def _refuse_batch_statistics(model):
         raise ValueError(
             "model has batch statistics, which mix examples: gradients of single examples do not "
             "exist; use group or layer normalisation"
+        )
+
+
+def _check_users(users, records, plan, dirac):
+    """Refuse users with more records than are protected, and those that nobody asked to protect."""
+    if users is None and plan.records_per_user == 1:
+        return
+    if users is None or plan.records_per_user == 1:
+        raise ValueError(
+            f"records_per_user = {plan.records_per_user} {'without' if users is None else 'with'} "
+            "users; to protect whole users takes both"
+        )
+    if not dirac:
+        raise ValueError("canaries of users are Dirac canaries; accepted: a number of them")
+    if np.shape(users) != (records,):
+        raise ValueError(f"users has shape {np.shape(users)}; accepted: ({records},)")
+    if records_of_one(users) > plan.records_per_user:
+        raise ValueError(
+            f"one user has {records_of_one(users)} records; accepted: {plan.records_per_user}; "
+            "training.limit_records says which to keep"
         )
 
 

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from jaxpriv import attacks
-from jaxpriv.attacks import canaries, games, reference, scores
+from jaxpriv.attacks import Campaign, canaries, games, reference, scores
 from jaxpriv.stats import chi2, ncx2, norm
 from tests.attacks import (
+    test_campaign,
     test_canaries,
     test_games,
     test_gradients,
     test_losses,
+    test_quantile,
     test_reference,
+    test_rmia,
     test_scores,
 )
 from tests.slips import check_is_red
@@ -85,6 +88,15 @@ def known_target(mechanism, draw, size):
     return lambda key, member: (target, games.crafter(mechanism, draw, size, target)(key, member))
 
 
+def on_the_others(key, train, *args, true=attacks.campaign, **settings):
+    """Models are trained on those who are out."""
+    return true(key, lambda key, data, member: train(key, data, ~member), *args, **settings)
+
+
+def one_law(key, seen, features, out, out_features, true=attacks.quantile_regression):
+    return true(key, seen, 0 * features, out, 0 * out_features)
+
+
 SLIPS = {
     "the printed n - 1": (attacks, "glir", printed_glir, test_scores.check_oracle),
     "a floor under log p": (attacks, "glir", floored_glir, test_scores.check_range),
@@ -125,6 +137,32 @@ SLIPS = {
     ),
     "in and out exchanged": (attacks, "online_lira", off(attacks, "online_lira", jnp.negative),
                              test_losses.check_online),
+    "the mean of unseen models for p(x)": (
+        attacks,
+        "rmia",
+        lambda *args, a=0.3, true=attacks.rmia, **settings: true(*args, a=1.0, **settings),
+        test_rmia.check_rmia,
+    ),
+    "features not seen": (attacks, "quantile_regression", one_law, test_quantile.check_law),
+    "trained on the others": (attacks, "campaign", on_the_others, test_campaign.check_campaign),
+    "a lower bound rounded to the nearest": (
+        Campaign,
+        "rows",
+        lambda self, true=Campaign.rows: [
+            (*row[:3], row[3].replace("1.23", "1.24")) for row in true(self)
+        ],
+        test_campaign.check_rows,
+    ),
+    "a lower bound for a guarantee": (
+        Campaign,
+        "lines",
+        lambda self, true=Campaign.lines: [line.replace("no guarantee", "a guarantee")
+                                           for line in true(self)],
+        test_campaign.check_lines,
+    ),
+    "nothing refuted": (Campaign, "refuted", property(lambda self: []),
+                        test_campaign.check_refuted),
+    "no picture": (Campaign, "plot", lambda self, path: None, test_campaign.check_plot),
     "gradients of the sum": (
         attacks,
         "per_example_gradients",
@@ -219,6 +257,10 @@ def public(module):
 
 
 def test_every_public_name_has_a_slip():
-    names = {name for name in attacks.__all__ if callable(getattr(attacks, name))}
+    offered = {name: getattr(attacks, name) for name in attacks.__all__}
+    names = {
+        name for name, value in offered.items() if callable(value) and not isinstance(value, type)
+    }
+    names |= {name for name in vars(Campaign) if not name.startswith("_")}
     names |= public(canaries) | public(games) | public(reference)
     assert names <= {attribute for _, attribute, _, _ in SLIPS.values()}

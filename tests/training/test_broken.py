@@ -12,6 +12,7 @@ import pytest
 
 from jaxpriv import cli, training
 from jaxpriv.training import step
+from jaxpriv.training.sampling import each_step
 
 CANARIES, STEPS, RATE = 600, 20, 0.02
 DATA = np.zeros((4400, CANARIES), np.float32)
@@ -22,8 +23,8 @@ def scores(monkeypatch, faults):
     """How far each canary, whose gradient is an entry of its own a hundred times too long,
     has pushed its weight.
     """
-    for name, wrong in faults.items():
-        monkeypatch.setattr(step, name, wrong)
+    for (module, name), wrong in faults.items():
+        monkeypatch.setattr(module, name, wrong)
     trainer = training.DPTrainer(lambda w, x, key: w @ x, jnp.zeros(CANARIES, jnp.float32),
                                  optax.sgd(1.0), training.Privacy(epsilon=50.0),
                                  batch_size=RATE * 5000, steps=STEPS, noise_multiplier=1.0)
@@ -32,29 +33,27 @@ def scores(monkeypatch, faults):
     return -np.asarray(found.model), found.canary_members, found.epsilon
 
 
-def shared_noise(key, total, *, clip_norm, noise_multiplier, expected_batch_size):
+def shared_noise(key, tree):
     """One number for the whole gradient."""
-    noise = clip_norm * noise_multiplier * jax.random.normal(key)
-    return jax.tree.map(
-        lambda leaf: ((leaf + noise) / expected_batch_size).astype(leaf.dtype), total
-    )
+    noise = jax.random.normal(key)
+    return jax.tree.map(lambda leaf: jnp.full_like(leaf, noise), tree)
 
 
 def unclipped(*arguments, clip_norm, true=step.clipped_sum, **settings):
     return true(*arguments, clip_norm=1e6, **settings)
 
 
-def everyone(key, size, rate, capacity, true=step.poisson_sample):
+def everyone(key, size, rate, capacity, true=each_step.poisson_sample):
     """All records in every step, whatever the rate that is accounted."""
     return true(key, size, 1.0, capacity)
 
 
 FAULTS = {
     None: {},
-    "noise shared across the batch": {"private_mean": shared_noise},
-    "clip skipped": {"clipped_sum": unclipped},
-    "sampling not Poisson": {"poisson_sample": everyone,
-                             "capacity": lambda size, rate, steps: size},
+    "noise shared across the batch": {(step, "normal_like"): shared_noise},
+    "clip skipped": {(step, "clipped_sum"): unclipped},
+    "sampling not Poisson": {(each_step, "poisson_sample"): everyone,
+                             (each_step, "capacity"): lambda size, rate, steps: size},
 }
 
 

@@ -50,7 +50,8 @@ def check_sum(**given):
 
 
 @pytest.mark.parametrize("given", [{}, {"microbatch": 4}, {"per_layer": True, "microbatch": 1},
-                                   {"mask": np.arange(SIZE) % 3 != 0}])
+                                   {"mask": np.arange(SIZE) % 3 != 0},
+                                   {"per_layer": training.Groups(str, {"['w']": .8, "['b']": .6})}])
 def test_sum(given):
     check_sum(**given)
 

@@ -3,9 +3,11 @@ turns its check red.
 """
 
 import dataclasses
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
@@ -18,6 +20,8 @@ from tests.training import (
     test_ledger,
     test_noise,
     test_plan,
+    test_private,
+    test_samplers,
     test_sampling,
     test_trainer,
 )
@@ -77,8 +81,26 @@ def less_noise(privacy, *sizes, true=training.make_plan, **settings):
     )
 
 
-def half_the_noise(key, total, *, true=step.private_mean, noise_multiplier, **settings):
-    return true(key, total, noise_multiplier=noise_multiplier / 2, **settings)
+def half_the_noise(total, noise, std, batch_size, true=step.noisy_mean):
+    return true(total, noise, std / 2, batch_size)
+
+
+def any_records(users, most, true=training.limit_records):
+    """The first of all records, whosever they are."""
+    return true(np.zeros(len(users)), most * len(set(users)))
+
+
+def every_step_the_first(*arguments, true=training.private, **settings):
+    """A loop whose steps do not count, so that noise and batches are those of the first."""
+    run = true(*arguments, **settings)
+    step = run.step
+
+    def stuck(state, data):
+        after = step(state, data)
+        return after._replace(state=after.state._replace(step=0 * after.state.step))
+
+    run.step = stuck
+    return run
 
 
 def not_written(self, until):
@@ -95,6 +117,8 @@ SLIPS = {
     "a little less noise": ("make_plan", less_noise, test_plan.check_solved),
     "the last reservation not read": ("spent", lambda path, true=training.spent: (true(path)[0], 0),
                                       test_ledger.check_reserve),
+    "records of anybody": ("limit_records", any_records, test_samplers.check_limit_records),
+    "a step that does not count": ("private", every_step_the_first, test_private.check_loop),
     "one step for all": (
         "capacity",
         lambda size, rate, steps=1, failure=1e-12, true=training.capacity: true(
@@ -114,7 +138,7 @@ def test_slip_is_seen(name, monkeypatch):
 
 @pytest.mark.slow
 def test_half_the_noise_of_a_training_is_seen(monkeypatch):
-    check_is_red(monkeypatch, step, "private_mean", half_the_noise, test_trainer.check_released)
+    check_is_red(monkeypatch, step, "noisy_mean", half_the_noise, test_trainer.check_released)
 
 
 def test_an_unwritten_reservation_is_seen(monkeypatch):
@@ -122,5 +146,6 @@ def test_an_unwritten_reservation_is_seen(monkeypatch):
 
 
 def test_every_public_name_has_a_slip():
-    names = {name for name in training.__all__ if not isinstance(getattr(training, name), type)}
+    names = {name for name in training.__all__
+             if not isinstance(getattr(training, name), (type, ModuleType))}
     assert names == {slip[0] for slip in [*SLIPS.values(), *test_grid.SLIPS.values()]}

@@ -74,7 +74,8 @@ def test_memory_is_that_of_a_microbatch():
     """
     import optax
 
-    from jaxpriv.training.step import data_mesh, make_step
+    from jaxpriv.training.clipping_settings import Clipping
+    from jaxpriv.training.step import compiled_step, data_mesh, fresh_state, make_step
     from tests.training.problems import quiet
 
     d, rows = 100_000, 64
@@ -84,18 +85,13 @@ def test_memory_is_that_of_a_microbatch():
 
     sizes = []
     for at_once in (64, 8):
-        step = make_step(
-            loss, optax.sgd(0.1), quiet(d), data_mesh(), clip_norm=1.0, at_once=at_once
-        )
-        from jaxpriv.training.step import State
-
-        w = jnp.zeros(d, jnp.float32)
-        state = State(
-            w, optax.sgd(0.1).init(w), jnp.int32(0), jnp.float32(0), jnp.zeros(1, jnp.float32)
-        )
+        step = compiled_step(make_step(
+            loss, optax.sgd(0.1), quiet(d), data_mesh(), Clipping(), at_once=at_once
+        ), data_mesh())
+        state = fresh_state(jnp.zeros(d, jnp.float32), optax.sgd(0.1), quiet(d))
         program = step.lower(state, jax.random.key(0), jax.random.key(1),
-                             jnp.ones(rows, jnp.float32), jnp.ones(rows, bool), jnp.zeros(0, bool),
-                             jnp.bool_(True)).compile()
+                             jnp.ones(rows, jnp.float32), jnp.ones(rows, bool),
+                             jnp.zeros(0, jnp.int32)).compile()
         sizes.append(program.memory_analysis().temp_size_in_bytes)
     assert sizes[0] > 60 * 4 * d
     assert sizes[1] < 20 * 4 * d

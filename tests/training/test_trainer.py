@@ -338,7 +338,7 @@ def test_full_disk(tmp_path, monkeypatch):
 def test_overflow_releases_nothing(monkeypatch):
     """A batch that is too small for the sample is an error before the step."""
     monkeypatch.setattr(
-        trainer_module, "physical_batch", lambda plan, records, mesh, microbatch: (4, 4)
+        trainer_module, "physical_batch", lambda plan, records, devices, microbatch: (4, 4)
     )
     seen = []
     with pytest.raises(OverflowError, match="larger than the batch of 4"):

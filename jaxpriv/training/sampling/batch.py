@@ -1,17 +1,12 @@
-"""Poisson sampling into batches of a fixed physical size:
-every record takes part by its own coin, in every step anew.
-"""
+"""A sample as programs take it: so many rows, whatever their number, and a mask."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from jaxpriv._checks import RATE, UNIT, check_key, check_number, is_traced
+from jaxpriv._checks import RATE, check_number
 from jaxpriv.auditing.binomial import beta_cdf
-
-_UNITS = 2.0**32
 
 
 class Batch(NamedTuple):
@@ -21,12 +16,19 @@ class Batch(NamedTuple):
         indices: `Int[Array, "capacity"]`, of the records, 0 for padding.
         mask: `Bool[Array, "capacity"]`, False for padding.
         overflow: `Bool[Array, ""]`: more records were drawn than fit. Then nothing may be released:
-            to leave some out would not be Poisson sampling.
+            to leave some out would not be the sampling that is accounted.
     """
 
     indices: jax.Array
     mask: jax.Array
     overflow: jax.Array
+
+
+def chosen(marks, rows):
+    """The `Batch` of the records with a mark, `Bool[Array, "records"]`, in their order."""
+    (indices,) = jnp.nonzero(marks, size=rows, fill_value=0)
+    count = jnp.sum(marks)
+    return Batch(indices, jnp.arange(rows) < count, count > rows)
 
 
 def capacity(size, rate, steps=1, failure=1e-12):
@@ -58,35 +60,3 @@ def capacity(size, rate, steps=1, failure=1e-12):
             enough = float(beta_cdf(rate, middle + 1, size - middle)) <= failure / steps
             low, high = (low, middle) if enough else (middle, high)
     return high
-
-
-def poisson_sample(key, size, rate, capacity):
-    """One Poisson sample of the records 0 ... size-1.
-
-    Args:
-        key: a JAX key, used once, and never for noise. size: number of records.
-            rate: in [0, 1], may be traced.
-        capacity: of the batch, from `capacity`.
-
-    Returns: a `Batch`. Every record takes part with probability floor(2^32 rate)/2^32, never above
-        the rate that is accounted (uniform float32 numbers would be off by 2^-23,
-        a thousandth of a rate of 1e-4).
-    Raises: ValueError for a rate outside its range and for old-style keys.
-
-        >>> import jax
-        >>> batch = poisson_sample(jax.random.key(0), 1000, 0.01, capacity(1000, 0.01))
-        >>> bool(batch.mask.sum() < 30), bool(batch.overflow)
-        (True, False)
-    """
-    check_key("key", key)
-    traced = is_traced(rate)
-    if not traced:
-        check_number("rate", rate, UNIT)
-    units = jnp.floor(rate * _UNITS) if traced else np.floor(np.float64(rate) * _UNITS)
-    bits = jax.random.bits(key, (size,), jnp.uint32)
-    chosen = (units >= _UNITS) | (
-        bits < (jnp if traced else np).where(units < _UNITS, units, 0.0).astype(np.uint32)
-    )
-    (indices,) = jnp.nonzero(chosen, size=capacity, fill_value=0)
-    count = jnp.sum(chosen)
-    return Batch(indices, jnp.arange(capacity) < count, count > capacity)

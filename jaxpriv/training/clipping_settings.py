@@ -1,0 +1,58 @@
+"""How a training clips its gradients: to a norm that stays or moves; scaled before, or not."""
+
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from jaxpriv._checks import SCALE, check_number
+from jaxpriv.training.adaptive_clipping import AdaptiveClipping, split_plan
+from jaxpriv.training.groups import Groups
+from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
+
+
+class Clipping(NamedTuple):
+    """How gradients are clipped.
+
+    clip_norm: in [1e-15, 1e15], or where an adaptive one begins. per_layer: as `clipped_sum`.
+    adaptive: an `AdaptiveClipping`, or None. scaling: a `ScaleThenPrivatise`, or None.
+    """
+
+    clip_norm: float = 1.0
+    per_layer: Any = False
+    adaptive: Any = None
+    scaling: Any = None
+
+
+def clipping_of(clip_norm, per_layer, adaptive, scaling):
+    """A `Clipping`. Raises: ValueError for values outside their range."""
+    check_number("clip_norm", clip_norm, SCALE)
+    for name, value, kind in (("adaptive_clipping", adaptive, AdaptiveClipping),
+                              ("scaling", scaling, ScaleThenPrivatise)):
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name} = {value!r}; accepted: a {kind.__name__}, or None")
+    return Clipping(float(clip_norm), per_layer, adaptive, scaling)
+
+
+def clipping_settings(clipping, parameters):
+    """As JSON holds it; groups of arrays as they are in these parameters."""
+    groups = clipping.per_layer
+    return {"clip_norm": clipping.clip_norm,
+            "per_layer": groups.limits(parameters) if isinstance(groups, Groups) else groups,
+            **{name: asdict(value) for name, value in (("adaptive_clipping", clipping.adaptive),
+                                                       ("scaling", clipping.scaling)) if value}}
+
+
+def check_clipping(clipping, plan):
+    """Raise ValueError where an adaptive clipping norm does not go with the plan."""
+    adaptive = clipping.adaptive
+    if adaptive is None:
+        return
+    if adaptive.expected_batch_size != plan.batch_size:
+        raise ValueError(
+            f"adaptive_clipping has expected_batch_size = {adaptive.expected_batch_size:g}; the "
+            f"plan's batch_size is {plan.batch_size:g}"
+        )
+    if plan.is_correlated:
+        raise ValueError(
+            "adaptive_clipping with correlated noise: how both share a step's noise is not known"
+        )
+    split_plan(plan.noise_multipliers, adaptive.count_std)

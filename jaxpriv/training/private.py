@@ -1,0 +1,153 @@
+"""DP-SGD as one object for a training loop that is already there: `init`, and a jitted `step`."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxpriv._checks import check_floating, check_whole
+from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.training.clipping_settings import check_clipping, clipping_of
+from jaxpriv.training.draws import Draws, physical_batch
+from jaxpriv.training.keys import fresh_keys
+from jaxpriv.training.step import (
+    State,
+    data_mesh,
+    fresh_state,
+    make_step,
+)
+
+
+class PrivateState(NamedTuple):
+    """All that changes, and the keys of all that is random: as secret as the data.
+
+    state: a `step.State`, with parameters and optimiser state. keys: of noise, batches and the
+    model. drawn: which batches the records of this epoch are in. overflowed: a batch did not fit;
+    nothing has been released since. merged: makes the model of parameters.
+    """
+
+    state: State
+    keys: Any
+    drawn: Any
+    overflowed: jax.Array
+    merged: Any
+
+    @property
+    def model(self):
+        """The model as it is now, of the kind that was given."""
+        return self.merged(self.state.parameters)
+
+    @property
+    def steps(self):
+        """The number of steps that were released: `Int[Array, ""]`."""
+        return self.state.step
+
+
+class Private:
+    """What `private` returns: `init(model)`, then `step(state, data)` as often as planned."""
+
+    def __init__(self, loss, optimizer, plan, clipping, microbatch):
+        self.plan, self._optimizer, self._mesh = plan, optimizer, data_mesh()
+        rows, at_once = physical_batch(plan, plan.dataset_size, self._mesh.size, microbatch)
+        self._draws = Draws(plan, plan.dataset_size, rows)
+        self._loss, self._clipping, self._at_once = loss, clipping, at_once
+        self.step = jax.jit(self.update)
+
+    def init(self, model, *, seed=None):
+        """The `PrivateState` before the first step; its keys come from the operating system.
+
+        Args:
+            model: a Flax NNX module, the parameters of a Linen module, or any pytree of them.
+            seed: for runs that have to repeat, which are not private.
+
+        Raises: ValueError for a model of another size than the plan's.
+        """
+        parameters, merged = taken_apart(model)
+        check_floating("model", parameters)
+        dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(parameters))
+        if dim != self.plan.dim:
+            raise ValueError(f"model has {dim} parameters; the plan is for {self.plan.dim}")
+        keys = fresh_keys(seed)[:3]
+        drawn = self._draws.drawn(keys[1], 0)
+        state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
+        return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
+
+    def update(self, state, data):
+        """`step`, not compiled: for a program that has more in it."""
+        sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(data)}
+        if sizes != {(self.plan.dataset_size,)}:
+            raise ValueError(
+                f"data has leading axes {sorted(sizes)}; the plan is for "
+                f"{self.plan.dataset_size} records"
+            )
+        noise, sampling, model = state.keys
+        at, period = state.state.step, self._draws.period
+        drawn = jax.lax.cond(
+            at % period == 0, lambda: self._draws.drawn(sampling, at // period),
+            lambda: state.drawn,
+        ) if jax.tree.leaves(state.drawn) else state.drawn
+        draw = self._draws.draw(sampling, at, drawn)
+        overflowed = state.overflowed | draw.overflow
+        step = make_step(
+            lambda values, example, key: self._loss(state.merged(values), example, key),
+            self._optimizer, self.plan, self._mesh, self._clipping, at_once=self._at_once,
+        )
+
+        def one():
+            rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[draw.indices], data)
+            return step(state.state, noise, model, rows, draw.mask, draw.canaries)[0]
+
+        after = jax.lax.cond(overflowed | (at >= self.plan.steps), lambda: state.state, one)
+        return PrivateState(after, state.keys, drawn, overflowed, state.merged)
+
+    def epsilon(self, state):
+        """The worst case's epsilon at plan.delta after the steps of `state`, certified from above.
+
+        Raises: OverflowError where a batch did not fit: training ended there, with a probability
+            below 1e-12.
+        """
+        if state.overflowed:
+            raise OverflowError(
+                f"the sample of step {int(state.steps)} is larger than the batch: nothing has been "
+                "released since; start anew"
+            )
+        return self.plan.profile(steps=int(state.steps)).epsilon(self.plan.delta)[1]
+
+
+def private(loss, optimizer, plan, *, clip_norm=1.0, per_layer=False, adaptive_clipping=None,
+            scaling=None, microbatch=None):
+    """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
+    updates and counts.
+
+    Args:
+        loss: (model, example, key) -> scalar, for one example without a batch axis.
+        optimizer: an optax optimiser. plan: from `make_plan`.
+        clip_norm, per_layer, adaptive_clipping, scaling, microbatch: as `DPTrainer`.
+
+    Returns: an object with `init(model)`, a jitted pure `step(state, data)` for a pytree of all
+        records, `update`, the same not compiled, and `epsilon(state)`.
+    Guarantee: as `DPTrainer.fit`, if every state is stepped from once, and no earlier one is kept
+        and published. After the last step of the plan, or where a batch does not fit, a step
+        releases nothing and returns its state. There is no ledger: what is spent is in the state.
+    Raises: ValueError for values outside their range; `step` for data of another size.
+
+        >>> import jax.numpy as jnp, numpy as np, optax
+        >>> from jaxpriv import training
+        >>> x = np.random.default_rng(0).normal(size=(1000, 5)).astype(np.float32)
+        >>> data = {"x": x, "y": (x[:, 0] > 0).astype(np.float32)}
+        >>> def loss(w, example, key):
+        ...     return optax.sigmoid_binary_cross_entropy(w @ example["x"], example["y"])
+        >>> plan = training.make_plan(training.Privacy(mu=1.0), 1000, dim=5, batch_size=100,
+        ...                           steps=30)
+        >>> run = training.private(loss, optax.sgd(1.0), plan)
+        >>> state = run.init(jnp.zeros(5))
+        >>> for _ in range(plan.steps):
+        ...     state = run.step(state, data)
+        >>> bool(np.mean((x @ state.model > 0) == data["y"]) > 0.7), f"{run.epsilon(state):.2f}"
+        (True, '0.36')
+    """
+    clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling)
+    check_clipping(clipping, plan)
+    if microbatch is not None:
+        check_whole("microbatch", microbatch)
+    return Private(loss, optimizer, plan, clipping, microbatch)
