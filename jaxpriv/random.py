@@ -21,7 +21,7 @@ rounded: to within 2^-21.5 (`tests/test_random.py`). So, unless U < 2^-80, where
 
 and a pair is such an exception with the probability `BEYOND`. This bounds what is missing of the
 tail. It does not turn floats into real numbers: which of them occur, after they are added to a sum,
-may still tell something (Mironov 2012).
+may still tell something (Mironov 2012). That gap `rounded_normal` closes (`random_grid.py`).
 """
 
 import math
@@ -35,6 +35,11 @@ import numpy as np
 
 from jaxpriv._checks import check_key, is_traced
 from jaxpriv._types import Numbers
+from jaxpriv.random_grid import rounded_normal
+from jaxpriv.random_words import fold_words, secret_words
+
+__all__ = ["fold_words", "from_words", "key_of", "normal", "rounded_normal", "secret_key",
+           "secret_words"]
 
 BEYOND = 2.0**-80  # probability that a pair is from where the grid of u is felt
 EDGE = math.sqrt(160 * math.log(2.0))  # its radius is then above this

@@ -7,12 +7,13 @@ and how often all K tries miss an event, phi(1 - t). And it is drawn, try by try
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxpriv._checks import Domain, check_key, check_number
-from jaxpriv._types import Answer, Numbers
+from jaxpriv._types import Answer
 
 _MEAN = Domain(1.0, 1e4, "(1, 10000]", 2.0, open_low=True)
 _ETA = Domain(-1.0, 10.0, "(-1, 10]", 1.0, open_low=True)
@@ -65,7 +66,7 @@ class NegativeBinomialTries:
         falls = 1.0 if x == 0 else -math.expm1(x) / -x  # (1 - gamma^eta)/(eta log 1/gamma)
         return math.expm1(-log_gamma) / (-log_gamma * falls)
 
-    def log_ratio(self, s: Numbers, w: Numbers) -> Answer:
+    def log_ratio(self, s: Any, w: Any) -> Answer:
         """log phi'(1-s)/phi'(1-w), for phi'(1-s) in proportion to (gamma + (1-gamma) s)^-(1+eta).
 
         Along w = a s + b it is monotone in s, for so is a ratio of lines.
@@ -114,7 +115,7 @@ class PoissonTries:
     def __post_init__(self):
         check_number("mean", self.mean, _POISSON)
 
-    def log_ratio(self, s: Numbers, w: Numbers) -> Answer:
+    def log_ratio(self, s: Any, w: Any) -> Answer:
         """log phi'(1-s)/phi'(1-w), for phi(1-s) = e^(-mean s)."""
         return self.mean * (w - s)
 

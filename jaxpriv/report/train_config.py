@@ -12,7 +12,7 @@ NUMBER, WHOLE, TEXT = "a number", "a whole number", "a text"
 FLAG, LIST = "true or false", "a list of numbers"
 DATASETS = ("digits", "diabetes", "fashion_mnist", "cifar10", "adult")
 OPTIMIZERS = ("sgd", "adam")
-NOISES = ("independent", "banded", "buffered")
+NOISES = ("independent", "discrete", "banded", "buffered")
 CANARIES = ("dirac", "mislabelled", "blank")
 _CHOICES = {("data", "name"): DATASETS, ("model", "name"): tuple(MODELS),
             ("optimizer", "name"): OPTIMIZERS, ("privacy", "threat_model"): THREAT_MODELS,

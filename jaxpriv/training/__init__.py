@@ -5,6 +5,7 @@ is there (`private`), and whole (`DPTrainer`).
 from jaxpriv.training import sampling
 from jaxpriv.training.clipping import ClippedSum, clipped_sum
 from jaxpriv.training.ghost import ghost_clipped_sum
+from jaxpriv.training.grid import clipped_sum_on_grid, grid_bits, private_mean_on_grid
 from jaxpriv.training.groups import Groups
 from jaxpriv.training.ledger import Ledger, spent
 from jaxpriv.training.memory import microbatch_that_fits
@@ -17,6 +18,7 @@ from jaxpriv.training.trainable import trainable
 from jaxpriv.training.trainer import DPTrainer, Trained
 
 __all__ = ["Batch", "ClippedSum", "DPTrainer", "Groups", "Ledger", "NoiseState", "Plan", "Privacy",
-           "Private", "Trained", "add_noise", "capacity", "clipped_sum", "ghost_clipped_sum",
-           "limit_records", "make_plan", "microbatch_that_fits", "poisson_sample", "private",
-           "private_mean", "sampling", "spent", "trainable"]
+           "Private", "Trained", "add_noise", "capacity", "clipped_sum", "clipped_sum_on_grid",
+           "ghost_clipped_sum", "grid_bits", "limit_records", "make_plan", "microbatch_that_fits",
+           "poisson_sample", "private", "private_mean", "private_mean_on_grid", "sampling", "spent",
+           "trainable"]

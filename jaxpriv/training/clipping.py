@@ -71,23 +71,38 @@ def clipped_sum(
         >>> print(f"{found.total[0]:.3f} {found.total[1]:.3f}", int(found.non_finite))
         0.700 0.800 1
     """
+    if not is_traced(clip_norm):
+        check_number("clip_norm", clip_norm, SCALE)
     groups, shares = as_groups(per_layer).limits(parameters)
 
+    def summed(leaves, present):
+        return clipped(list(map(rows_of, leaves)), present, clip_norm, groups, shares)
+
+    some = per_example(loss, parameters, summed)
+    return in_microbatches(some, parameters, examples, key, mask, microbatch)
+
+
+def per_example(loss, parameters, summed):
+    """some(examples, mask, keys) -> the `ClippedSum` of a microbatch, by gradients in memory.
+
+    summed: (arrays of gradients with a leading axis, which of them count) -> (their sums, norms).
+    """
     def some(examples, present, keys):
         values, gradients = jax.vmap(jax.value_and_grad(loss), (None, 0, 0))(
             parameters, examples, keys
         )
         leaves, structure = jax.tree.flatten(gradients)
-        sums, norms = clipped(list(map(rows_of, leaves)), present, clip_norm, groups, shares)
+        sums, norms = summed(leaves, present)
         return found_in(jax.tree.unflatten(structure, sums), norms, values, present)
 
-    return in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch)
+    return some
 
 
-def in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch):
-    """`ClippedSum` of all, from that of a microbatch: some(examples, mask, keys)."""
-    if not is_traced(clip_norm):
-        check_number("clip_norm", clip_norm, SCALE)
+def in_microbatches(some, parameters, examples, key, mask, microbatch, dtype=None):
+    """The `ClippedSum` of a batch, from that of a microbatch: some(examples, mask, keys).
+
+    dtype: of the sums, `wide` of the parameters unless given.
+    """
     if key is not None:
         check_key("key", key)
     check_floating("parameters", parameters)
@@ -102,7 +117,6 @@ def in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch
         raise ValueError(f"microbatch = {microbatch} does not divide the batch of {size}")
     mask = jnp.ones(size, bool) if mask is None else jnp.asarray(mask, bool)
     keys = None if key is None else jax.random.split(key, size)
-
     if microbatch == size:  # outside a loop XLA compiles some convolutions to faster code
         return some(examples, mask, keys)
 
@@ -110,7 +124,7 @@ def in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch
         found = some(*rows)
         return jax.tree.map(jnp.add, total, found.total), found._replace(total=None)
 
-    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), wide(leaf)), parameters)
+    zero = jax.tree.map(lambda leaf: jnp.zeros(jnp.shape(leaf), dtype or wide(leaf)), parameters)
     rows = jax.tree.map(
         lambda leaf: jnp.reshape(leaf, (size // microbatch, microbatch, *jnp.shape(leaf)[1:])),
         (examples, mask, keys),
@@ -155,39 +169,45 @@ class Part(NamedTuple):
 def rows_of(gradients):
     """The `Part` of per-example gradients, in float32 at least."""
     # one row per example: norm and sum then read the same array, and it is the only one of its size
-    rows = _finite(gradients.astype(wide(gradients)).reshape(len(gradients), -1))
-    lengths = l2_norm(rows)
+    rows = finite(gradients.astype(wide(gradients)).reshape(len(gradients), -1))
 
     def summed(scales):
         # full precision: accelerators would round the factors to less than the margin
         flat = jnp.matmul(scales.astype(rows.dtype), rows, precision="highest")
         return flat.reshape(gradients.shape[1:])
 
-    return Part(jnp.where(lengths < top(lengths), lengths, jnp.inf), summed)
+    return Part(below_top(l2_norm(rows)), summed)
 
 
 def clipped(parts, present, clip_norm, groups, shares):
-    """(for each part the sum of its gradients scaled into the norm, the gradients' norms;
-    inf where one is not finite). groups: of each part; shares: of the norm, of each group.
+    """(for each part the sum of its gradients scaled into the norm, the gradients' norms; inf where
+    one is not finite).
     """
     lengths = jnp.stack([part.lengths for part in parts], -1)
-    norms = l2_norm(lengths)
-    norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), norms, jnp.inf)
-    bound = (1 - MARGIN) * clip_norm
-    counts = present & jnp.isfinite(norms)
+    each, norms = factors(lengths, l2_norm, present, clip_norm, groups, shares)
+    return [part.summed(scale) for part, scale in zip(parts, each)], norms
 
-    def scales(length, limit):
-        return jnp.where(
-            counts,
-            jnp.where(length > limit, limit / jnp.where(length > limit, length, 1.0), 1.0),
-            0.0,
-        )
+
+def factors(lengths, length, present, clip_norm, groups, shares):
+    """(of each array what part of the gradients counts, the gradients' norms; inf where one is not
+    finite).
+
+    lengths: `Float[Array, "examples arrays"]` from `below_top`; length(array) is theirs together.
+    groups: of each array; shares: of the norm, of each group.
+    """
+    norms = jnp.where(jnp.all(jnp.isfinite(lengths), -1), length(lengths), jnp.inf)
+    bound, counts = (1 - MARGIN) * clip_norm, present & jnp.isfinite(norms)
+
+    def factor(measured, limit):
+        over = measured > limit
+        found = jnp.where(over, limit / jnp.where(over, measured, 1.0), 1.0)
+        # a subnormal one has so few digits that what is left could be too long
+        return jnp.where(counts & (found >= jnp.finfo(found.dtype).tiny), found, 0.0)
 
     together = norms[:, None] if len(shares) == 1 else jnp.stack(
-        [l2_norm(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1
+        [length(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1
     )
-    each = [scales(together[:, group], bound * shares[group]) for group in groups]
-    return [part.summed(scale) for part, scale in zip(parts, each)], norms
+    return [factor(together[:, group], bound * shares[group]) for group in groups], norms
 
 
 def top(array):
@@ -195,7 +215,12 @@ def top(array):
     return 2.0 ** (jnp.finfo(array.dtype).maxexp - 1)
 
 
-def _finite(array):
+def below_top(lengths):
+    """inf for what is too long."""
+    return jnp.where(lengths < top(lengths), lengths, jnp.inf)
+
+
+def finite(array):
     """NaN and infinities become `top`: their gradient's length shows them,
     and 0 times it is 0, not NaN.
     """

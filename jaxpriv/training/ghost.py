@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxpriv._checks import check_floating
+from jaxpriv._checks import SCALE, check_floating, check_number, is_traced
 from jaxpriv._types import Numbers
 from jaxpriv.attacks.gradients import l2_norm
 from jaxpriv.training.clipping import (
@@ -62,6 +62,8 @@ def ghost_clipped_sum(
         >>> print(f"{found.total[0, 0]:.3f} {found.total[1, 0]:.3f}", int(found.non_finite))
         0.700 0.800 1
     """
+    if not is_traced(clip_norm):
+        check_number("clip_norm", clip_norm, SCALE)
     check_floating("parameters", parameters)
     leaves, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, parameters))
     groups, shares = as_groups(per_layer).limits(parameters)
@@ -96,7 +98,7 @@ def ghost_clipped_sum(
         sums, norms = clipped(parts, present, clip_norm, groups, shares)
         return found_in(jax.tree.unflatten(structure, sums), norms, values, present)
 
-    return in_microbatches(some, parameters, examples, key, clip_norm, mask, microbatch)
+    return in_microbatches(some, parameters, examples, key, mask, microbatch)
 
 
 def _traced(loss, parameters, rows):

@@ -15,6 +15,7 @@ from jaxpriv.accounting import compose
 from jaxpriv.correlated.strategies import check_strategy
 from jaxpriv.curve import Curve
 from jaxpriv.training.drawn import DrawnProfile, noise_delta
+from jaxpriv.training.drawn_grid import grid_delta
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.strategies import in_words, settings_of
@@ -102,6 +103,7 @@ class Plan:
         strategy: of `jaxpriv.correlated`: the noises of the steps are C^-1 g, of independent g with
             these noise multipliers; independent ones unless given.
         records_per_user: 1 protects single records; K > 1 whole users with K records at most.
+        whole_numbers: sums and noise are on a grid: `training.clipped_sum_on_grid`.
 
     Raises: ValueError for values outside their range, and for what does not go together: noises
         that differ, or correlated noise, with a sampler for which no curve of them is known.
@@ -115,6 +117,7 @@ class Plan:
     sampler: Sampler = Poisson()
     strategy: Any = correlated.Identity()
     records_per_user: int = 1
+    whole_numbers: bool = False
 
     def __post_init__(self):
         check_whole("dataset_size", self.dataset_size)
@@ -148,6 +151,8 @@ class Plan:
             )
         check_strategy(self.strategy, self.steps)
         if self.is_correlated:
+            if self.whole_numbers:
+                raise ValueError("correlated noise is none of whole numbers; accepted: independent")
             if self.sampler.participation(self) is None:
                 raise ValueError(
                     f"correlated noise with {name} batches has no known curve; accepted: "
@@ -227,14 +232,18 @@ class Plan:
         quite as their law says: `training.drawn`.
         """
         steps = self.steps if steps is None else steps
-        parts = self._parts(steps)
+        reach = self.sampler.most * self.records_per_user
         if self.is_correlated:
             # no step is displaced by more than all of them together
-            reach = correlated.sensitivity(self.strategy, self.steps,
-                                           self.sampler.participation(self))
-            parts = [(noise / float(reach), count) for noise, count in parts]
+            reach *= float(correlated.sensitivity(self.strategy, self.steps,
+                                                  self.sampler.participation(self)))
+        parts = [(noise / reach, count) for noise, count in self._parts(steps)]
+        unlike = self.sampler.unlike(self, steps)
         # one entry more: the count of an adaptive clipping norm
-        return noise_delta(epsilon, self.dim + 1, parts, self.sampler.unlike(self, steps))
+        if not self.whole_numbers:
+            return noise_delta(epsilon, self.dim + 1, parts, unlike)
+        return min(grid_delta(epsilon, self.dim, parts)
+                   + noise_delta(epsilon, 1, parts, unlike), 1.0)
 
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""
@@ -276,6 +285,8 @@ class Plan:
             found["strategy"] = settings_of(self.strategy)
         if self.records_per_user > 1:
             found["records_per_user"] = self.records_per_user
+        if self.whole_numbers:
+            found["whole_numbers"] = True
         return found
 
     def describe(self) -> str:
@@ -288,6 +299,8 @@ class Plan:
         )
         if self.is_correlated:
             noise += f" correlated over the steps ({in_words(self.strategy)})"
+        if self.whole_numbers:
+            noise += " on a grid of whole numbers"
         return (
             f"DP-SGD: {self.steps} step{'s' * (self.steps > 1)}, {noise}, {self.dataset_size} "
             f"records, expected batch size {self.batch_size:g}, {self.dim} parameters."

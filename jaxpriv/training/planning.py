@@ -41,10 +41,11 @@ def make_plan(
         sampler: of `jaxpriv.training.sampling`, Poisson unless given. Of the others, and of
             correlated noise, the noise multiplier alone is solved for; of the batch size and the
             steps Poisson, cut and fixed-size batches with independent noise.
-        noise: "independent"; "banded", optimised with as many bands as a cyclic sampler has groups
-            (which are chosen as well where no sampler is given, and may be one, independent noise:
-            `correlated.plan`), or up to 32 in order; "buffered", a BLT of 3 buffers, in order; or a
-            strategy of `jaxpriv.correlated`.
+        noise: "independent"; "discrete", independent on a grid of whole numbers; "banded",
+            optimised with as many bands as a cyclic sampler has groups (which are chosen as well
+            where no sampler is given, and may be one, independent noise: `correlated.plan`), or up
+            to 32 in order; "buffered", a BLT of 3 buffers, in order; or a strategy of
+            `jaxpriv.correlated`.
         records_per_user: 1 for records, K > 1 for users with K records at most.
 
     Returns: a `Plan`. Guarantee: its curve of the target's threat model meets the target by its
@@ -89,12 +90,14 @@ def make_plan(
             "accepted: a list of at most so many factors"
         )
 
-    sampler, strategy = noise_of(noise, sampler, privacy, dataset_size, batch_size, steps)
+    discrete = isinstance(noise, str) and noise == "discrete"
+    sampler, strategy = noise_of("independent" if discrete else noise, sampler, privacy,
+                                 dataset_size, batch_size, steps)
 
     def planned(batch, count, noise):
         each = noise * factors[np.arange(int(count)) * len(factors) // int(count)]
         return Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta,
-                    sampler, strategy, records_per_user)
+                    sampler, strategy, records_per_user, discrete)
 
     # what is given is checked before anything is solved
     planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,
@@ -119,7 +122,7 @@ def make_plan(
 
 def _solvable(sampler, noise):
     """Whether the batch size and the steps are solved for, too."""
-    return isinstance(noise, str) and noise == "independent" and (
+    return isinstance(noise, str) and noise in ("independent", "discrete") and (
         sampler is None or not sampler.one_noise
     )
 

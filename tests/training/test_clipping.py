@@ -1,5 +1,7 @@
 """Clipped sums: their sensitivity, exactly measured, and every setting against a plain loop."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,6 +141,17 @@ def test_sensitivity(dtype, per_layer, scale):
             assert np.linalg.norm(flat(one.total).astype(np.float64)) <= clip_norm
             assert np.all(np.isfinite(flat(one.total)))
             assert one.total["w"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize("summed", [training.clipped_sum, partial(
+    training.clipped_sum_on_grid, noise_multiplier=1.0, bits=20)])  # fmt: skip
+def test_subnormal_factors(summed):
+    """Of 1e-6 to lengths of 1e38: few digits are left of them, and nothing of the gradient."""
+    found = summed(lambda p, x, _: jnp.sum(p * x), jnp.zeros(5, jnp.float32),
+                   jnp.full((1, 5), 5e37, jnp.float32), clip_norm=1e-6)
+    np.testing.assert_array_equal(found.total, np.zeros(5))
+    assert found.non_finite == 0
+    assert 1e38 < found.norms[0] < 1.2e38
 
 
 def check_non_finite():

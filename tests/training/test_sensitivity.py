@@ -17,6 +17,7 @@ from tests.slips import check_is_red
 from tests.training import (
     test_clipping,
     test_ghost,
+    test_grid,
     test_ledger,
     test_memory,
     test_noise,
@@ -177,4 +178,4 @@ def test_an_unwritten_reservation_is_seen(monkeypatch):
 def test_every_public_name_has_a_slip():
     names = {name for name in training.__all__
              if not isinstance(getattr(training, name), (type, ModuleType))}
-    assert names == {attribute for attribute, _, _ in SLIPS.values()}
+    assert names == {slip[0] for slip in [*SLIPS.values(), *test_grid.SLIPS.values()]}

@@ -54,6 +54,7 @@ class _NotForUsers(Sampler):
     """Samplers whose curve depends on the number of records, which a user changes by several."""
 
     counts_everyone = True
+    most = 2.0
 
     def check(self, plan):
         if plan.records_per_user > 1:

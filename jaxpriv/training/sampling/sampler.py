@@ -19,13 +19,15 @@ class Sampler:
     Class attributes:
         name: in configurations and on certificates. change: "add_remove" or "zero_out", which data
             sets are neighbours. one_noise: whether all steps must have the same noise.
-            counts_everyone: whether `dataset_size` has to count canaries.
+            counts_everyone: whether `dataset_size` has to count canaries. most: how far a record moves
+            the sum of a batch, in clipping norms.
     """
 
     name: ClassVar[str]
     change: ClassVar[str] = "add_remove"
     one_noise: ClassVar[bool] = False
     counts_everyone: ClassVar[bool] = False
+    most: ClassVar[float] = 1.0
 
     def check(self, plan):
         """Raise ValueError for a plan whose batches cannot be drawn so."""
