@@ -7,6 +7,7 @@ words that nobody tells from random ones without the key, as far as is known; th
 import os
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -46,7 +47,8 @@ def fold_words(words: jax.Array, *numbers: Any) -> jax.Array:
         numbers, if there are equally many, share nothing that can be seen.
     Raises: ValueError for other keys and other counts of numbers, or numbers outside their range.
 
-        >>> import jax.numpy as jnp
+        >>> import jax
+import jax.numpy as jnp
         >>> print(fold_words(jnp.zeros(4, jnp.uint32), 7))
         [2247429064 2342738111 1616189639 3322376584]
     """

@@ -13,12 +13,18 @@ FURTHER = (
     "data, and not the data set's size.",
     "Numbers on held-out records are computed on those records, which no guarantee covers. "
     "Diagnostics, where they were written, and canaries.npz are not private.",
-    "Noise comes from the Threefry generator with 64 bits of key: the guarantee is computational.",
 )
 
 
-def of_noise(added, epsilon):
+def of_noise(added, epsilon, whole_numbers):
     """What is said of the drawn numbers' law; added: `Plan.noise_delta` at epsilon."""
+    if whole_numbers:
+        return (
+            "Sums of gradients and noise are whole numbers, added exactly, and noise has the law "
+            "of rounded normal numbers; by how much it may differ is part of every delta, epsilon, "
+            f"advantage and TPR here (of delta at ε = {shown(epsilon)}: {rounded_up(added, 2)}), "
+            "not of μ. What floating point tells of noise is not at issue."
+        )
     return (
         f"Normal numbers are drawn right to rounding up to {EDGE:.1f} standard deviations. What "
         "may differ beyond is part of every delta, epsilon, advantage and TPR here (of delta at "
@@ -27,9 +33,14 @@ def of_noise(added, epsilon):
     )
 
 
-def assumptions_of(private, added, epsilon):
+def assumptions_of(private, added, epsilon, whole_numbers=False):
     """All that is assumed of a training, beside its adversaries; arguments as of `of_noise`."""
-    return [*([] if private else [NOT_PRIVATE]), *FURTHER, of_noise(added, epsilon)]
+    generator = (
+        f"Noise comes from the Threefry generator with {128 if whole_numbers else 64} bits of key: "
+        "the guarantee is computational."
+    )
+    return [*([] if private else [NOT_PRIVATE]), *FURTHER, generator,
+            of_noise(added, epsilon, whole_numbers)]
 
 
 def audit_sentence(audit, certificate):

@@ -111,7 +111,8 @@ def _again(certificate):
         if "steps_counted" in certificate:
             found = _of_training(made, certificate["steps_counted"])
             told = found["noise_delta"], found["adversaries"][0]["epsilon"]
-            return {**found, "assumptions": assumptions_of(certificate["private"], *told)}
+            said = assumptions_of(certificate["private"], *told, made.whole_numbers)
+            return {**found, "assumptions": said}
         return certify(made, certificate["delta"])
     except (TypeError, KeyError) as error:
         raise ValueError(f"mechanism is none of a certificate: {error}") from None

@@ -46,8 +46,12 @@ def clipping_settings(clipping, parameters):
 
 
 def check_clipping(clipping, plan):
-    """Raise ValueError where an adaptive clipping norm does not go with the plan."""
+    """Raise ValueError where the clipping does not go with the plan."""
     adaptive = clipping.adaptive
+    if plan.whole_numbers and (clipping.ghost or clipping.scaling or adaptive):
+        raise ValueError(
+            "noise of whole numbers goes with neither ghost, scaling nor adaptive_clipping"
+        )
     if adaptive is None:
         return
     if adaptive.expected_batch_size != plan.batch_size:

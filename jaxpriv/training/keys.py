@@ -19,16 +19,17 @@ _NAMES = ("noise", "sampling", "model")
 
 
 class Keys(NamedTuple):
-    """Three JAX keys that share nothing, and bytes for fingerprints;
-    step i of each use has `fold_in(key, i)`.
+    """Three JAX keys that share nothing, four words for noise on a grid, and bytes for
+    fingerprints; step i of each use has `fold_in(key, i)`, or `fold_words(words, i)`.
 
-    Whoever knows `noise` can take the noise off every release: keys are as secret as the data, and
+    Whoever knows `noise` or `words` can take the noise off every release: keys are as secret as the data, and
     gone when the run is done. `private` is False for those of a seed, which others can guess.
     """
 
     noise: Any
     sampling: Any
     model: Any
+    words: Any
     secret: bytes
     private: bool
 
@@ -54,18 +55,21 @@ def fresh_keys(seed=None):
     (True, False)
     """
     if seed is None:
-        return _keys([os.urandom(8) for _ in _NAMES], os.urandom(32), True)
+        return _keys([os.urandom(8) for _ in _NAMES], os.urandom(16), os.urandom(32), True)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed = {seed!r} is outside its range 0, 1, 2, ...")
     material = [
-        hashlib.sha256(f"jaxpriv {name} {seed}".encode()).digest() for name in (*_NAMES, "secret")
+        hashlib.sha256(f"jaxpriv {name} {seed}".encode()).digest()
+        for name in (*_NAMES, "words", "secret")
     ]
-    return _keys([part[:8] for part in material[:-1]], material[-1], False)
+    *parts, words, secret = material
+    return _keys([part[:8] for part in parts], words[:16], secret, False)
 
 
-def _keys(parts, secret, private):
+def _keys(parts, words, secret, private):
     noise, sampling, model = (key_of(np.frombuffer(part, "<u4")) for part in parts)
-    return Keys(noise, sampling, model, secret, private)
+    four = jnp.asarray(np.frombuffer(words, "<u4"), jnp.uint32)
+    return Keys(noise, sampling, model, four, secret, private)
 
 
 def write_keys(path, keys):
@@ -76,6 +80,7 @@ def write_keys(path, keys):
         name: np.asarray(jax.random.key_data(getattr(keys, name)), "<u4").tobytes().hex()
         for name in _NAMES
     }
+    parts["words"] = np.asarray(keys.words, "<u4").tobytes().hex()
     content = json.dumps({**parts, "secret": keys.secret.hex(), "private": keys.private})
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(content)
@@ -90,7 +95,8 @@ def read_keys(path):
     try:
         content = json.loads(Path(path).read_text())
         return _keys([bytes.fromhex(content[name]) for name in _NAMES],
-                     bytes.fromhex(content["secret"]), content["private"])
+                     bytes.fromhex(content["words"]), bytes.fromhex(content["secret"]),
+                     content["private"])
     except FileNotFoundError:
         raise ValueError(f"{path} is gone: without its keys a run can't go on") from None
     except (ValueError, KeyError, TypeError) as error:

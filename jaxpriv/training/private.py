@@ -73,7 +73,7 @@ class Private:
         dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(parameters))
         if dim != self.plan.dim:
             raise ValueError(f"model has {dim} parameters; the plan is for {self.plan.dim}")
-        keys = fresh_keys(seed)[:3]
+        keys = fresh_keys(seed)[:4]
         drawn = self._draws.drawn(keys[1], 0)
         state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
         return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
@@ -86,7 +86,7 @@ class Private:
                 f"data has leading axes {sorted(sizes)}; the plan is for "
                 f"{self.plan.dataset_size} records"
             )
-        noise, sampling, model = state.keys
+        noise, sampling, model, words = state.keys
         at, period = state.state.step, self._draws.period
         drawn = jax.lax.cond(
             at % period == 0, lambda: self._draws.drawn(sampling, at // period),
@@ -101,7 +101,8 @@ class Private:
 
         def one():
             rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[draw.indices], data)
-            return step(state.state, noise, model, rows, draw.mask, draw.canaries)[0]
+            of_noise = words if self.plan.whole_numbers else noise
+            return step(state.state, of_noise, model, rows, draw.mask, draw.canaries)[0]
 
         after = jax.lax.cond(overflowed | (at >= self.plan.steps), lambda: state.state, one)
         return PrivateState(after, state.keys, drawn, overflowed, state.merged)

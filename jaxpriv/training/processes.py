@@ -3,6 +3,7 @@ with one process there is nothing to do.
 """
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv.random import key_of
@@ -15,11 +16,11 @@ def same_everywhere(keys):
         return keys
     from jax.experimental import multihost_utils
 
-    data = multihost_utils.broadcast_one_to_all(
-        [np.asarray(jax.random.key_data(key)) for key in keys[:3]]
+    *data, words = multihost_utils.broadcast_one_to_all(
+        [*(np.asarray(jax.random.key_data(key)) for key in keys[:3]), np.asarray(keys.words)]
     )
     noise, sampling, model = map(key_of, data)
-    return Keys(noise, sampling, model, keys.secret, keys.private)
+    return Keys(noise, sampling, model, jnp.asarray(words), keys.secret, keys.private)
 
 
 def wait(name):

@@ -212,7 +212,7 @@ def _locked(folder):
 
 
 def _fingerprints(keys, data):
-    return {"keys": keys.fingerprint(keys[:3]), "data": keys.fingerprint(data)}
+    return {"keys": keys.fingerprint(keys[:4]), "data": keys.fingerprint(data)}
 
 
 def unspent(folder):

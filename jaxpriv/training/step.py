@@ -12,10 +12,12 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jaxpriv.random_words import fold_words
 from jaxpriv.training.adaptive_clipping import split_plan
 from jaxpriv.training.clipping import MARGIN, clipped_sum
 from jaxpriv.training.clipping_settings import Clipping
 from jaxpriv.training.ghost import ghost_clipped_sum
+from jaxpriv.training.grid import clipped_sum_on_grid, grid_bits, private_mean_on_grid
 from jaxpriv.training.noise import noisy_mean, normal_like
 from jaxpriv.training.optimizers.scaled import scaled_clipped_sum, unscaled
 from jaxpriv.training.streams import stream_of
@@ -73,7 +75,7 @@ def fresh_state(parameters, optimizer, plan, clipping=Clipping(), canaries=0):  
 
 def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
     """step(state, noise key, model key, rows, mask, canaries) -> (state, release, `Diagnostics`),
-    a pure function.
+    a pure function. The noise key of a plan in whole numbers is four words.
 
     Args:
         loss: (parameters, example, key) -> scalar. optimizer: an optax optimiser. plan: a `Plan`.
@@ -93,10 +95,15 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
         noises = noises[:1]  # no table of equal numbers in the program
     stream = stream_of(plan.strategy)
 
-    def local(parameters, rows, mask, keys, clip_norm, scale):
+    def bits_of(rows):
+        return grid_bits(noises, rows, plan.dim)
+
+    def local(parameters, rows, mask, keys, clip_norm, scale, grid):
         summed = ghost_clipped_sum if clipping.ghost else clipped_sum
         if scaling:
             summed = partial(scaled_clipped_sum, scale=scale)
+        if plan.whole_numbers:
+            summed = partial(clipped_sum_on_grid, **grid, bits=bits_of(mesh.size * len(mask)))
         found = summed(lambda values, row, _: loss(values, *row), parameters, (rows, keys),
                        clip_norm=clip_norm, mask=mask, microbatch=at_once,
                        per_layer=clipping.per_layer)
@@ -107,7 +114,7 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
     # check_vma: where it knows that parameters are the same on all devices,
     # it adds up gradients before they are clipped
     everywhere = jax.shard_map(local, mesh=mesh,
-                               in_specs=(_ALL, _SPLIT, _SPLIT, _SPLIT, _ALL, _ALL),
+                               in_specs=(_ALL, _SPLIT, _SPLIT, _SPLIT, _ALL, _ALL, _ALL),
                                out_specs=(_ALL, _SPLIT, _SPLIT, _ALL, _ALL), check_vma=False)
 
     def step(state, noise_key, model_key, rows, mask, canaries):
@@ -115,23 +122,31 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
         # a constant of the program where it stays: its guarantee is then checked before
         clip_norm = state.clip_norm if adaptive else clipping.clip_norm
         scale = scaling.scale(state.scale) if scaling else ()
+        noise_multiplier = jnp.asarray(noises)[jnp.minimum(state.step, len(noises) - 1)]
+        grid = {"noise_multiplier": noise_multiplier} if plan.whole_numbers else {}
         total, norms, losses, non_finite, count = everywhere(
-            state.parameters, rows, mask, keys, clip_norm, scale
+            state.parameters, rows, mask, keys, clip_norm, scale, grid
         )
         if len(places):
             flat, restored = ravel_pytree(total)
-            total = restored(
-                flat.at[places].add(canaries * jnp.asarray((1 - MARGIN) * clip_norm, flat.dtype))
-            )
-        of_noise = jax.random.fold_in(noise_key, state.step)
+            # on the grid, of which the noise's standard deviation has 2^bits
+            norm = 2.0 ** bits_of(len(mask)) / noise_multiplier if grid else clip_norm
+            longest = jnp.asarray((1 - MARGIN) * norm).astype(flat.dtype)
+            total = restored(flat.at[places].add(canaries * longest))
+        of_noise = (fold_words if grid else jax.random.fold_in)(noise_key, state.step)
         next_norm = state.clip_norm
         if adaptive:
             of_noise, of_count = jax.random.split(of_noise)
             next_norm, _ = adaptive.moved(of_count, count.astype(next_norm.dtype), clip_norm)
-        drawn = normal_like(of_noise, total)
-        noise, kept = stream.noise(drawn, state.step, state.noise)
-        std = clip_norm * jnp.asarray(noises)[jnp.minimum(state.step, len(noises) - 1)]
-        release = noisy_mean(total, noise, std, plan.batch_size)
+        kept = state.noise
+        if grid:
+            release = private_mean_on_grid(
+                of_noise, total, clip_norm=clip_norm, **grid, bits=bits_of(len(mask)),
+                expected_batch_size=plan.batch_size)
+        else:
+            drawn = normal_like(of_noise, total)
+            noise, kept = stream.noise(drawn, state.step, kept)
+            release = noisy_mean(total, noise, clip_norm * noise_multiplier, plan.batch_size)
         scores = (
             state.canaries + ravel_pytree(release)[0][places] if len(places) else state.canaries
         )

@@ -298,6 +298,7 @@ class DPTrainer:
         state = run.restored(self._everywhere(start))
         releases = run.releases(plan.steps, self.dim) if told.record else None
         split = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        of_noise = run.keys.words if plan.whole_numbers else run.keys.noise
         at = first = int(state.step)
         end = at if run.history and run.history[-1].get("stop") else plan.steps
         drawn = draw(run.keys.sampling, at)
@@ -311,7 +312,7 @@ class DPTrainer:
                 )
             indices = np.asarray(now.indices)
             batch = jax.tree.map(lambda leaf, i=indices: placed(np.asarray(leaf)[i], split), data)
-            arguments = (state, run.keys.noise, run.keys.model, batch,
+            arguments = (state, of_noise, run.keys.model, batch,
                          placed(np.asarray(now.mask), split), np.asarray(now.canaries))
             if at == first:
                 lowered = step.lower(*arguments)

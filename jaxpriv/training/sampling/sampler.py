@@ -19,8 +19,8 @@ class Sampler:
     Class attributes:
         name: in configurations and on certificates. change: "add_remove" or "zero_out", which data
             sets are neighbours. one_noise: whether all steps must have the same noise.
-            counts_everyone: whether `dataset_size` has to count canaries. most: how far a record moves
-            the sum of a batch, in clipping norms.
+            counts_everyone: whether `dataset_size` has to count canaries. most: how far a record
+            moves the sum of a batch, in clipping norms.
     """
 
     name: ClassVar[str]
