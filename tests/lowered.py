@@ -133,6 +133,9 @@ FUNCTIONS = {
                       (jnp.zeros(2, jnp.uint32),)),
     "random.normal": (lambda words: random.normal(jax.random.wrap_key_data(words), (3,)),
                       (jnp.zeros(2, jnp.uint32),)),
+    "random.fold_words": (lambda step: random.fold_words(jnp.zeros(4, jnp.uint32), step), (3,)),
+    "random.rounded_normal": (lambda words: random.rounded_normal(words, (3,)),
+                              (jnp.zeros(4, jnp.uint32),)),
     "random.from_words": (random.from_words, (jnp.ones(3, jnp.uint32),) * 4),
     "accounting.renyi_divergence": (
         lambda noise: accounting.renyi_divergence(
@@ -212,6 +215,14 @@ FUNCTIONS = {
     "training.clipped_sum": (
         lambda rows: training.clipped_sum(
             lambda w, row, key: squared(w, row), jnp.zeros(2), rows, clip_norm=1.0), (ROWS,)),
+    "training.clipped_sum_on_grid": (
+        lambda rows: training.clipped_sum_on_grid(
+            lambda w, row, key: squared(w, row), jnp.zeros(2), rows, clip_norm=1.0,
+            noise_multiplier=1.0, bits=10), (ROWS,)),
+    "training.private_mean_on_grid": (
+        lambda total: training.private_mean_on_grid(
+            jnp.zeros(4, jnp.uint32), total, clip_norm=1.0, noise_multiplier=1.0, bits=10,
+            expected_batch_size=10.0), (jnp.ones(2, jnp.int32),)),
     "training.ghost_clipped_sum": (
         lambda rows: training.ghost_clipped_sum(
             lambda w, row, key: jnp.sum((row @ w)[0]), jnp.zeros((2, 4)), rows, clip_norm=1.0),
@@ -247,7 +258,7 @@ def of_method(name):
 
 # on the host, by documentation: the reason, and whom it concerns
 HOST = {
-    "keys of the operating system": {"random.secret_key"},
+    "keys of the operating system": {"random.secret_key", "random.secret_words"},
     "taking data and models apart": {"training.limit_records", "training.trainable"},
     "files": {"datasets.read_idx", "datasets.fashion_mnist", "datasets.cifar10", "datasets.adult",
               "datasets.digits", "datasets.diabetes", "report.read_certificate", "report.verify",
@@ -260,7 +271,8 @@ HOST = {
     "searches that run programs of their own": {
         "accounting.optimise_schedule", "correlated.optimise", "correlated.plan",
         "accounting.selection_epsilon", "attacks.campaign", "training.make_plan",
-        "training.microbatch_that_fits", "training.capacity", "attacks.reference.estimate"},
+        "training.grid_bits", "training.microbatch_that_fits", "training.capacity",
+        "attacks.reference.estimate"},
     "exact arithmetic on concrete coefficients": {
         "correlated.sensitivity_bounds", "correlated.with_unit_columns", "correlated.dense",
         "correlated.banded_inverse_square_root", "correlated.banded_square_root",

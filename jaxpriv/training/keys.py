@@ -22,8 +22,9 @@ class Keys(NamedTuple):
     """Three JAX keys that share nothing, four words for noise on a grid, and bytes for
     fingerprints; step i of each use has `fold_in(key, i)`, or `fold_words(words, i)`.
 
-    Whoever knows `noise` or `words` can take the noise off every release: keys are as secret as the data, and
-    gone when the run is done. `private` is False for those of a seed, which others can guess.
+    Whoever knows `noise` or `words` can take the noise off every release: keys are as secret as the
+    data, and gone when the run is done. `private` is False for those of a seed, which others can
+    guess.
     """
 
     noise: Any

@@ -110,8 +110,9 @@ def test_modules_and_programs():
 def test_keys_are_new_each_time():
     made = training.private(loss, optax.sgd(0.5), plan())
     one, two = (made.init(jnp.zeros(5)) for _ in range(2))
-    assert not equal(jax.tree.map(jax.random.key_data, one.keys),
-                     jax.tree.map(jax.random.key_data, two.keys))
+    for first, second in zip(one.keys[:3], two.keys[:3]):
+        assert not np.array_equal(*map(jax.random.key_data, (first, second)))
+    assert not np.array_equal(one.keys[3], two.keys[3])
 
 
 @pytest.mark.parametrize(
