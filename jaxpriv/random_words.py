@@ -47,8 +47,7 @@ def fold_words(words: jax.Array, *numbers: Any) -> jax.Array:
         numbers, if there are equally many, share nothing that can be seen.
     Raises: ValueError for other keys and other counts of numbers, or numbers outside their range.
 
-        >>> import jax
-import jax.numpy as jnp
+        >>> import jax.numpy as jnp
         >>> print(fold_words(jnp.zeros(4, jnp.uint32), 7))
         [2247429064 2342738111 1616189639 3322376584]
     """
