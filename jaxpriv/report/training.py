@@ -14,6 +14,7 @@ from jaxpriv import auditing
 from jaxpriv._checks import OPEN_UNIT, check_number
 from jaxpriv._types import FilePath, Numbers
 from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv.bridges import points
 from jaxpriv.report.certificate import gains_nothing, notes_of, vacuous
 from jaxpriv.report.page import write_certificate
 from jaxpriv.report.plain_words import in_plain_words
@@ -94,15 +95,31 @@ def _audit(trained, kind, scores, confidence, folder):
         return None
     np.savez(folder / "canaries.npz", score=scores, member=members)
     found = auditing.one_run(scores, members, trained.plan.delta, confidence=confidence)
+    correct, guesses, _ = auditing.one_run_guesses(scores, members)
     return {"canaries": len(members), "kind": kind, "confidence": confidence,
             "epsilon_lower": found.epsilon, "guesses": found.guesses, "correct": found.correct,
-            "violated": bool(found.epsilon > trained.epsilon)}
+            "curve_guesses": guesses, "curve_correct": correct}
+
+
+def against_curve(audit, row, delta):
+    """An audit's verdict on the worst case's row: on its epsilon, and on the whole curve that its
+    profile says, each with the audit's confidence.
+    """
+    if audit is None:
+        return None
+    counts = audit["curve_correct"], audit["curve_guesses"], audit["canaries"]
+    curve = points.curve(*zip(*lines_of(row, delta)))
+    p_value = auditing.one_run_curve_p_value(curve, *counts)
+    more = row["epsilon"] is not None and audit["epsilon_lower"] > row["epsilon"]
+    return {**audit, "curve_p_value": p_value,
+            "violated": bool(more or p_value < 1 - audit["confidence"])}
 
 
 def training_certificate(trained, audit, settings):
     """Everything a certificate says of a `Trained`, the worst case first."""
     plan = trained.plan
     rows = rows_of(plan, trained.spent)
+    audit = against_curve(audit, rows[0], plan.delta)
     epsilon, added = rows[0]["epsilon"], noise_delta(plan, trained.spent, rows)
     return {
         "description": plan.describe(), "mechanism": plan.settings(), "delta": plan.delta,
@@ -113,7 +130,8 @@ def training_certificate(trained, audit, settings):
         "notes": _notes(rows, plan, trained.privacy),
         "if_shuffled": plan_if_shuffled(plan, trained.spent, epsilon),
         "held_out": trained.history[-1] if trained.history else {}, "history": trained.history,
-        "assumptions": assumptions_of(trained.private, added, epsilon, plan.whole_numbers), "settings": settings,
+        "assumptions": assumptions_of(trained.private, added, epsilon, plan.whole_numbers),
+        "settings": settings,
     }
 
 

@@ -47,12 +47,15 @@ def audit_sentence(audit, certificate):
     """What the canaries of the run prove, in one sentence."""
     if audit is None:
         return "none: fewer than two canaries in the data, or out of it"
-    said = "VIOLATED: more than the worst case allows" if audit["violated"] else "not refuted"
+    said = (
+        "are VIOLATED: more than the worst case allows" if audit["violated"] else "are not refuted"
+    )
     return (
         f"{audit['canaries']} {audit['kind']} canaries, {audit['correct']} of {audit['guesses']} "
         f"guesses right: ε ≥ {rounded_down(audit['epsilon_lower'])} at δ = "
         f"{certificate['delta']:g} with {audit['confidence']:.0%} confidence; the claim ε ≤ "
-        f"{shown(certificate['adversaries'][0]['epsilon'])} is {said}"
+        f"{shown(certificate['adversaries'][0]['epsilon'])}, and its whole curve (p = "
+        f"{rounded_up(audit['curve_p_value'], 2)}), {said}"
     )
 
 

@@ -24,6 +24,7 @@ class BallsInBins(Sampler):
 
     name = "balls_in_bins"
     one_noise = True
+    slow = True
 
     def curve(self, plan, parts):
         ((noise, count),) = parts
@@ -150,6 +151,7 @@ class Shuffled(_Listed):
     """
 
     name = "shuffled"
+    slow = True
 
     def curve(self, plan, parts):
         ((noise, count),) = parts

@@ -20,7 +20,8 @@ class Sampler:
         name: in configurations and on certificates. change: "add_remove" or "zero_out", which data
             sets are neighbours. one_noise: whether all steps must have the same noise.
             counts_everyone: whether `dataset_size` has to count canaries. most: how far a record
-            moves the sum of a batch, in clipping norms.
+            moves the sum of a batch, in clipping norms. slow: whether a bound of its curve takes
+            as long as half a second.
     """
 
     name: ClassVar[str]
@@ -28,6 +29,7 @@ class Sampler:
     one_noise: ClassVar[bool] = False
     counts_everyone: ClassVar[bool] = False
     most: ClassVar[float] = 1.0
+    slow: ClassVar[bool] = False
 
     def check(self, plan):
         """Raise ValueError for a plan whose batches cannot be drawn so."""
