@@ -87,8 +87,8 @@ def epsilon_of_best(delta_of, epsilon_of, tries, delta, lossless=math.inf):
     """
     mean = tries.mean * (1 + _ROUNDED)
     ends = [(1.0, 0.0)]
-    if delta > 0:
-        tail = float(_TAIL * delta)
+    tail = float(_TAIL * delta)
+    if tail > 0:
         ends.append((tries.reach(tail), tail * (1 + _ROUNDED)))
     found = math.inf
     for t, tail in ends:

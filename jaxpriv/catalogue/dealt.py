@@ -66,6 +66,8 @@ def random_allocation(
     if not is_traced(steps) and np.any(np.asarray(steps) % 1 > 0):
         raise ValueError(f"steps = {steps} is not whole; between two there is no allocation")
     mu = derived(reciprocal, noise_multiplier)
+    if not is_traced(steps) and np.all(np.asarray(steps) == 1):
+        return Curve(NormalShift(mu)).compose(epochs)
     if selected == 1:
         return Curve(Allocation(mu, steps)).compose(epochs)
     if is_traced(steps) or np.ndim(steps) or selected > steps:

@@ -162,6 +162,8 @@ class Job:
         notes = target_notes(plan, self.privacy, epsilon) or vacuous(epsilon, plan.delta)
         return {
             "mechanism": plan.describe(),
+            "batches": plan.sampling,
+            "protects": plan.adjacency,
             "target": str(self.privacy),
             "worst case": f"epsilon in [{rounded_down(low, 6)}, {rounded_up(high, 6)}] "
                           f"at delta = {plan.delta:g}",

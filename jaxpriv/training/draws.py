@@ -24,19 +24,20 @@ class Draw(NamedTuple):
 class Draws:
     """The draws of a plan: pure functions of a key.
 
-    Dirac canaries that are in the data are records behind the others, as many for each as a user
-    has, so that they take part in whatever way records do.
+    Dirac canaries are records behind the others, as many for each as a user has, so that they take
+    part in whatever way records do. Canaries that are not in the data have places all the same, and
+    add nothing: how many have come in tells nothing of how often others are drawn.
 
     Args:
-        plan: a `Plan`. records: their number. rows: of a physical batch, from `physical_batch`;
-        members: `Bool[numpy.ndarray, "canaries"]`, for each whether it is in the data at all.
+        plan: a `Plan`. present: `Bool[numpy.ndarray, "records"]`, which of the records are in the
+            data. rows: of a physical batch, from `physical_batch`. members:
+            `Bool[numpy.ndarray, "canaries"]`, for each Dirac canary whether it is in the data.
     """
 
-    def __init__(self, plan, records, rows, members=()):
-        self._plan, self._records, self._rows = plan, records, rows
-        self._members = np.flatnonzero(members)
-        self._candidates = len(members)
-        self._everyone = records + len(self._members) * plan.records_per_user
+    def __init__(self, plan, present, rows, members=()):
+        self._plan, self._present, self._rows = plan, np.asarray(present), rows
+        self._records, self._members = len(self._present), np.asarray(members, bool)
+        self._everyone = self._records + len(self._members) * plan.records_per_user
 
     @property
     def period(self):
@@ -54,14 +55,16 @@ class Draws:
         rows = min(self._rows, self._everyone)
         batch = self._plan.sampler.batch(self._plan, own, step, self._everyone, drawn, rows)
         canary = batch.mask & (batch.indices >= self._records)
-        # which canary, of those in the data; the last place is for records, and left out
+        # which canary; the last place is for records, and left out
+        count = len(self._members)
         place = jnp.where(canary, (batch.indices - self._records) // self._plan.records_per_user,
-                          len(self._members))
-        counts = jnp.zeros(len(self._members) + 1, jnp.int32).at[place].add(canary)[:-1]
-        part = jnp.zeros(self._candidates, jnp.int32).at[self._members].set(counts)
+                          count)
+        part = jnp.zeros(count + 1, jnp.int32).at[place].add(canary)[:-1]
+        indices = jnp.where(canary, 0, batch.indices)
+        mask = batch.mask & ~canary & jnp.asarray(self._present)[indices]
         padding = self._rows - len(batch.indices)
-        return Draw(jnp.pad(jnp.where(canary, 0, batch.indices), (0, padding)),
-                    jnp.pad(batch.mask & ~canary, (0, padding)), batch.overflow, part)
+        return Draw(jnp.pad(indices, (0, padding)), jnp.pad(mask, (0, padding)), batch.overflow,
+                    jnp.where(self._members, part, 0))
 
 
 def in_sequence(draws):

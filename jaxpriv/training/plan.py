@@ -16,6 +16,7 @@ from jaxpriv.correlated.strategies import check_strategy
 from jaxpriv.curve import Curve
 from jaxpriv.training.drawn import DrawnProfile, noise_delta
 from jaxpriv.training.drawn_grid import grid_delta
+from jaxpriv.training.grid import grid_bits
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.strategies import in_words, settings_of
@@ -136,6 +137,8 @@ class Plan:
             raise ValueError(f"sampler = {self.sampler!r}; accepted: those of training.sampling")
         self.sampler.check(self)
         self._check_noise()
+        if self.whole_numbers:
+            grid_bits(self.noise_multipliers, self.sampler.rows(self, self.dataset_size), self.dim)
 
     def _check_noise(self):
         kinds, name = len(set(self.noise_multipliers)), self.sampler.name
@@ -238,12 +241,13 @@ class Plan:
             reach *= float(correlated.sensitivity(self.strategy, self.steps,
                                                   self.sampler.participation(self)))
         parts = [(noise / reach, count) for noise, count in self._parts(steps)]
-        unlike = self.sampler.unlike(self, steps)
+        unlike = self.sampler.unlike(self, steps) * self.records_per_user
         # one entry more: the count of an adaptive clipping norm
-        if not self.whole_numbers:
-            return noise_delta(epsilon, self.dim + 1, parts, unlike)
-        return min(grid_delta(epsilon, self.dim, parts)
-                   + noise_delta(epsilon, 1, parts, unlike), 1.0)
+        entries = 1 if self.whole_numbers else self.dim + 1
+        added = noise_delta(epsilon, entries, parts, unlike) + self.sampler.failure
+        if self.whole_numbers:
+            added += grid_delta(epsilon, self.dim, parts)
+        return min(added, 1.0)
 
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from jaxpriv._checks import check_floating, check_whole
+from jaxpriv._checks import check_floating, check_whole, is_traced
 from jaxpriv.attacks.gradients import taken_apart
 from jaxpriv.training.adaptive_clipping import AdaptiveClipping
 from jaxpriv.training.clipping_settings import check_clipping, clipping_of
@@ -16,12 +17,14 @@ from jaxpriv.training.groups import Groups
 from jaxpriv.training.keys import fresh_keys
 from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
 from jaxpriv.training.plan import Plan
+from jaxpriv.training.sampling.users import check_users
 from jaxpriv.training.step import (
     State,
     data_mesh,
     fresh_state,
     make_step,
 )
+from jaxpriv.training.trainable import refuse_batch_statistics
 
 
 class PrivateState(NamedTuple):
@@ -37,6 +40,9 @@ class PrivateState(NamedTuple):
     drawn: Any
     overflowed: jax.Array
     merged: Any
+
+    def __repr__(self):
+        return "PrivateState(with secret keys, which are not shown)"
 
     @property
     def model(self) -> Any:
@@ -55,7 +61,7 @@ class Private:
     def __init__(self, loss, optimizer, plan, clipping, microbatch):
         self.plan, self._optimizer, self._mesh = plan, optimizer, data_mesh()
         rows, at_once = physical_batch(plan, plan.dataset_size, self._mesh.size, microbatch)
-        self._draws = Draws(plan, plan.dataset_size, rows)
+        self._draws = Draws(plan, np.ones(plan.dataset_size, bool), rows)
         self._loss, self._clipping, self._at_once = loss, clipping, at_once
         self.step = jax.jit(self.update)
 
@@ -68,12 +74,15 @@ class Private:
 
         Raises: ValueError for a model of another size than the plan's.
         """
+        refuse_batch_statistics(model)
         parameters, merged = taken_apart(model)
         check_floating("model", parameters)
         dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(parameters))
         if dim != self.plan.dim:
             raise ValueError(f"model has {dim} parameters; the plan is for {self.plan.dim}")
         keys = fresh_keys(seed)[:4]
+        if is_traced(keys) or is_traced(parameters):
+            raise ValueError("init() inside a program: its keys would be constants of it")
         drawn = self._draws.drawn(keys[1], 0)
         state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
         return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
@@ -125,7 +134,7 @@ def private(
     loss: Callable[..., Any], optimizer: optax.GradientTransformation, plan: Plan, *,
     clip_norm: float = 1.0, per_layer: bool | Groups = False,
     adaptive_clipping: AdaptiveClipping | None = None, scaling: ScaleThenPrivatise | None = None,
-    ghost: bool = False, microbatch: int | None = None,
+    ghost: bool = False, users: Any = None, microbatch: int | None = None,
 ) -> Private:
     """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
     updates and counts.
@@ -134,12 +143,14 @@ def private(
         loss: (model, example, key) -> scalar, for one example without a batch axis.
         optimizer: an optax optimiser. plan: from `make_plan`.
         clip_norm, per_layer, adaptive_clipping, scaling, ghost, microbatch: as `DPTrainer`.
+        users: `Array["records"]`, as `DPTrainer.fit`, of the data that every step is given.
 
     Returns: an object with `init(model)`, a jitted pure `step(state, data)` for a pytree of all
         records, `update`, the same not compiled, and `epsilon(state)`.
     Guarantee: as `DPTrainer.fit`, if every state is stepped from once, and no earlier one is kept
         and published. After the last step of the plan, or where a batch does not fit, a step
         releases nothing and returns its state. There is no ledger: what is spent is in the state.
+        Gradients that are not finite count as zero, as those of records with NaN.
     Raises: ValueError for values outside their range; `step` for data of another size.
 
         >>> import jax.numpy as jnp, numpy as np, optax
@@ -157,6 +168,9 @@ def private(
         >>> bool(np.mean((x @ state.model > 0) == data["y"]) > 0.7), f"{run.epsilon(state):.2f}"
         (True, '0.36')
     """
+    if not isinstance(plan, Plan):
+        raise ValueError(f"plan = {plan!r} is not a jaxpriv.training.Plan")
+    check_users(users, plan.dataset_size, plan)
     clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling, ghost)
     check_clipping(clipping, plan)
     if microbatch is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxpriv.training.checkpoints import Checkpoints
 from jaxpriv.training.keys import Keys, fresh_keys, read_keys, write_keys
-from jaxpriv.training.ledger import Ledger
+from jaxpriv.training.ledger import Ledger, spent
 from jaxpriv.training.processes import same_everywhere, wait
 
 _VERSION = 2
@@ -216,14 +216,17 @@ def _fingerprints(keys, data):
 
 
 def unspent(folder):
-    """Whether nothing was spent in this folder: no ledger there has a whole line,
-    and no checkpoint says otherwise.
+    """Whether nothing was spent in this folder: no ledger there counts a step, and no checkpoint
+    says otherwise. A ledger that is broken may have counted some.
     """
     folder = Path(folder)
-    try:
-        begun = b"\n" in (folder / "ledger.jsonl").read_bytes()
-    except FileNotFoundError:
-        begun = False
+    begun = False
+    with contextlib.suppress(FileNotFoundError):
+        if b"\n" in (folder / "ledger.jsonl").read_bytes():
+            try:
+                begun = spent(folder / "ledger.jsonl")[1] > 0
+            except ValueError:
+                begun = True
     return not begun and not any((folder / "checkpoints").glob("*"))
 
 

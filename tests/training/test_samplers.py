@@ -31,7 +31,7 @@ def plan_of(sampler, steps=12, **changes):
 def part(sampler, runs=1500, steps=12, seed=0):
     """`Bool["runs steps records"]`: who takes part, in independent runs."""
     plan = plan_of(sampler, steps)
-    draws = Draws(plan, N, physical_batch(plan, N, 1, None)[0])
+    draws = Draws(plan, np.ones(N, bool), physical_batch(plan, N, 1, None)[0])
     period = draws.period
 
     def run(key):
@@ -110,7 +110,7 @@ def test_pairs(name):
 def test_the_slices_of_the_last_batch():
     """Where the batch size does not divide the records, all have their turn all the same."""
     plan = training.Plan(23, 6, (1.0,) * 8, 5, sampler=sampling.Shuffled())
-    draw = in_sequence(Draws(plan, 23, 6))
+    draw = in_sequence(Draws(plan, np.ones(23, bool), 6))
     for start in (0, 4):
         some = [draw(jax.random.key(0), step) for step in range(start, start + 4)]
         seen = np.concatenate([np.asarray(s.indices)[np.asarray(s.mask)] for s in some])
@@ -212,9 +212,10 @@ def test_dirac_canaries_take_part_as_records_do():
     """Those in the data, by the sampler's own law; those outside never."""
     members = np.array([True, False, True, True])
     for name in ("poisson", "shuffled", "balls_in_bins", "fixed_size"):
-        size = N + 3
+        size = N + 4
         plan = training.Plan(size, BATCH, (1.0,) * 400, 5, sampler=KINDS[name])
-        draw = in_sequence(Draws(plan, N, physical_batch(plan, size, 1, None)[0], members))
+        rows = physical_batch(plan, size, 1, None)[0]
+        draw = in_sequence(Draws(plan, np.ones(N, bool), rows, members))
         found = [draw(jax.random.key(1), step) for step in range(400)]
         counts = np.sum([np.asarray(f.canaries) for f in found], 0)
         assert counts[1] == 0
@@ -225,10 +226,26 @@ def test_dirac_canaries_take_part_as_records_do():
             assert len(set(np.asarray(f.indices)[np.asarray(f.mask)])) == np.asarray(f.mask).sum()
 
 
+@pytest.mark.parametrize("name", ["fixed_size", "cut_poisson", "shuffled"])
+def test_absent_canaries_keep_their_places(name):
+    """Records are drawn as often as the plan says, however many canaries came in."""
+    size, plan = N + 16, training.Plan(N + 16, BATCH, (1.0,) * 600, 5, sampler=KINDS[name])
+    rows = physical_batch(plan, size, 1, None)[0]
+    for dirac in (True, False):
+        present = np.ones(N, bool) if dirac else np.append(np.ones(N, bool), np.zeros(16, bool))
+        members = np.zeros(16, bool) if dirac else ()
+        draw = in_sequence(Draws(plan, present, rows, members))
+        found = [draw(jax.random.key(5), at) for at in range(600)]
+        seen = np.concatenate([np.asarray(f.indices)[np.asarray(f.mask)] for f in found])
+        assert seen.max() < N
+        counts = np.bincount(seen, minlength=N)
+        assert abs(counts.mean() - 600 * BATCH / size) < 5 * np.sqrt(600 * BATCH / size / N)
+
+
 def test_a_users_canary_takes_part_as_often_as_a_user():
     plan = training.Plan(N, BATCH, (1.0,) * 300, 5, records_per_user=4)
     rows = physical_batch(plan, N + 8, 1, None)[0]
-    draw = in_sequence(Draws(plan, N, rows, np.array([True, True])))
+    draw = in_sequence(Draws(plan, np.ones(N, bool), rows, np.array([True, True])))
     counts = np.array([np.asarray(draw(jax.random.key(2), step).canaries) for step in range(300)])
     assert counts.max() > 1
     assert abs(counts.mean() - 4 * BATCH / N) < 0.15
@@ -260,7 +277,9 @@ def test_settings_come_back():
       "band"),
      (lambda: plan_of(sampling.InOrder()).curve("relaxed"), "threat_model = 'relaxed'"),
      (lambda: training.limit_records([1, 2], 0), "most = 0"),
-     (lambda: training.limit_records([[1], [2]], 1), "users has shape")],
+     (lambda: training.limit_records([[1], [2]], 1), "users has shape"),
+     (lambda: training.limit_records([1.0, np.nan], 1), "missing"),
+     (lambda: training.limit_records([None, None, "a"], 1), "missing")],
 )
 def test_hostile(make, words):
     with pytest.raises(ValueError, match=words):

@@ -38,7 +38,8 @@ class Poisson(Sampler):
         return compose(*each).symmetric()
 
     def rows(self, plan, records):
-        return capacity(records, plan.sampling_rate, plan.steps)
+        fits = capacity(records, plan.sampling_rate, plan.steps)
+        return min(fits + plan.records_per_user, records)
 
     def batch(self, plan, key, step, records, drawn, rows):
         return poisson_sample(key, records, plan.sampling_rate, rows)
@@ -96,7 +97,7 @@ class CutPoisson(_NotForUsers):
 
     def batch(self, plan, key, step, records, drawn, rows):
         drawing, cutting = jax.random.split(key)
-        fits = capacity(records, plan.sampling_rate, plan.steps)
+        fits = min(capacity(records, plan.sampling_rate, plan.steps) + 1, records)
         everyone = poisson_sample(drawing, records, plan.sampling_rate, fits)
         return some_of(cutting, everyone, min(self.largest_batch, fits))
 
@@ -145,7 +146,8 @@ class FixedSize(_NotForUsers):
         size = whole_batch(plan)
         rate = min((size + 10 * math.sqrt(size) + 60) / records, 1.0)
         drawing, choosing = jax.random.split(key)
-        enough = poisson_sample(drawing, records, rate, capacity(records, rate, plan.steps))
+        enough = poisson_sample(drawing, records, rate,
+                                min(capacity(records, rate, plan.steps) + 1, records))
         found = some_of(choosing, enough, size)
         return found._replace(overflow=found.overflow | ~found.mask[-1])
 

@@ -36,7 +36,8 @@ class BallsInBins(Sampler):
         return math.ceil(steps / of_an_epoch(plan)) * bins_unlike(of_an_epoch(plan))
 
     def rows(self, plan, records):
-        return capacity(records, 1 / of_an_epoch(plan), plan.steps)
+        fits = capacity(records, 1 / of_an_epoch(plan), plan.steps)
+        return min(fits + plan.records_per_user, records)
 
     def period(self, plan):
         return of_an_epoch(plan)
@@ -95,7 +96,8 @@ class CyclicPoisson(Sampler):
 
     def rows(self, plan, records):
         # of a record's group and its coin together: a batch is Binomial(records, sampling rate)
-        return capacity(records, plan.sampling_rate, plan.steps)
+        fits = capacity(records, plan.sampling_rate, plan.steps)
+        return min(fits + plan.records_per_user, records)
 
     def period(self, plan):
         return plan.steps
@@ -123,6 +125,7 @@ class _Listed(Sampler):
     change = "zero_out"
     one_noise = True
     counts_everyone = True
+    failure = 0.0
 
     def check(self, plan):
         whole_batch(plan)
@@ -164,7 +167,8 @@ class Shuffled(_Listed):
     def describe(self, plan):
         return (
             "shuffled: the data set is permuted before each epoch and dealt into "
-            f"{of_an_epoch(plan)} batches; upper ends are proven, lower ends are what attacks reach"
+            f"{of_an_epoch(plan)} batches; upper ends are proven, lower ends are what attacks "
+            "reach in whole epochs"
         )
 
 

@@ -8,6 +8,7 @@ draw in one way and be accounted in another.
 import dataclasses
 from typing import ClassVar
 
+FAILURE = 1e-12
 _ZEROED = "places stay as they are, and what was there adds nothing"
 _CHANGES = {"add_remove": "add/remove", "zero_out": "zero out"}
 
@@ -30,6 +31,10 @@ class Sampler:
     counts_everyone: ClassVar[bool] = False
     most: ClassVar[float] = 1.0
     slow: ClassVar[bool] = False
+    # whether a batch has room for a record does not depend on that record, but with a probability
+    # below this: how many others are drawn has one law with it and without it, and the mean of
+    # deltas given that number is what counts, of which this part is at most 1
+    failure: ClassVar[float] = FAILURE
 
     def check(self, plan):
         """Raise ValueError for a plan whose batches cannot be drawn so."""
@@ -57,7 +62,7 @@ class Sampler:
 
     def rows(self, plan, records):
         """The physical batch, which is too small in the whole training with a probability below
-        1e-12.
+        `failure`, with room left for what a user has.
         """
         raise NotImplementedError
 

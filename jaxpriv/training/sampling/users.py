@@ -25,9 +25,23 @@ def limit_records(users: Any, most: int) -> np.ndarray:
     return np.flatnonzero(_turns(users) < most)
 
 
-def records_of_one(users):
-    """The largest number of records of one user."""
-    return int(_turns(users).max()) + 1
+def check_users(users, records, plan):
+    """Refuse users with more records than are protected, and those that nobody asked to protect."""
+    if users is None and plan.records_per_user == 1:
+        return
+    if users is None or plan.records_per_user == 1:
+        raise ValueError(
+            f"records_per_user = {plan.records_per_user} {'without' if users is None else 'with'} "
+            "users; to protect whole users takes both"
+        )
+    if np.shape(users) != (records,):
+        raise ValueError(f"users has shape {np.shape(users)}; accepted: ({records},)")
+    most = int(_turns(users).max()) + 1
+    if most > plan.records_per_user:
+        raise ValueError(
+            f"one user has {most} records; accepted: {plan.records_per_user}; "
+            "training.limit_records says which to keep"
+        )
 
 
 def _turns(users):
@@ -35,6 +49,8 @@ def _turns(users):
     users = np.asarray(users)
     if users.ndim != 1 or not len(users):
         raise ValueError(f"users has shape {users.shape}; accepted: one for each record")
+    if users.dtype.kind not in "iufUSb" or (users.dtype.kind == "f" and np.isnan(users).any()):
+        raise ValueError("users has missing or mixed entries; accepted: numbers, or texts, for all")
     order = np.argsort(users, kind="stable")
     sorted_users = users[order]
     first = np.flatnonzero(np.append(True, sorted_users[1:] != sorted_users[:-1]))
