@@ -68,7 +68,10 @@ def _banded(direct, read, keep_g):
             return jnp.asarray(direct, now.dtype) * now + before
 
         found = jax.tree.map(one, g, state)
-        kept, place = g if keep_g else found, jnp.mod(step, count)
+        kept, place = found, jnp.mod(step, count)
+        if keep_g:
+            # by its values after what is there was read: else XLA copies it all to write one array
+            kept = jax.tree.map(lambda z, now: jnp.where(z == z, now, z), found, g)
         return found, jax.tree.map(lambda past, new: past.at[place].set(new), state, kept)
 
     # Orbax keeps no empty arrays
