@@ -4,8 +4,8 @@ What a step needs of those before is a few arrays like the parameters, which are
 of a training: kept with it, sharded with it, and as private as the releases that they come from
 (never printed: whoever has them and the releases takes part of the noise off).
 
-They are kept, not drawn anew from their keys: at a million parameters to draw one step's normal
-numbers takes longer than to read sixteen from memory (`bench/streams.py`).
+They are kept, not drawn anew from their keys: at a million parameters drawing one step's normal
+numbers takes about twice as long as reading fifteen from memory (`bench/streams.py`).
 """
 
 from typing import Any, NamedTuple
