@@ -28,7 +28,7 @@ import optax
 from timing import line
 
 DELTA, CLIP_NORM, TUNING_SEED = 1e-5, 1.0, 1000
-LEARNING_RATES = (0.025, 0.05, 0.1, 0.2)  # with momentum
+LEARNING_RATES = (0.01, 0.025, 0.06, 0.15)  # with momentum
 SETTINGS = {"digits": {"batch_size": 64, "steps": 320, "hidden": 32},
             "images": {"batch_size": 128, "steps": 256, "hidden": 32}}
 
