@@ -9,6 +9,11 @@ in batch size and learning rate, through `jaxpriv.calibrate` as well; the number
 correlated noise is chosen among a few. Then private records are trained on, by what was found and
 by a default batch size (its learning rate optimised as well), with the certificate of the former.
 
+Here nothing is gained: the default is near the optimum. As measured, the loss in the simulation goes
+from 0.342 to 0.333 by a batch of 59 instead of 64, the accuracy from 0.914 ± 0.006 to 0.904 ± 0.004
+of five trainings each. So few steps of fixed noise make the loss rough in the batch size; what the
+search saves is trainings that would cost privacy.
+
 Run it from the repository, in one or two minutes:
 
     python examples/batch_size.py [folder for the certificate]
@@ -54,7 +59,8 @@ def loss(w, example, key):
 
 def noise_for(rate, steps, bands, norm):
     """The noise multiplier that just keeps the target, a part of the program: of `bands` bands each
-    record has a turn in every `bands`-th step, at the rate of its group.
+    record has a turn in every `bands`-th step, at the rate of its group. The accountant rounds the
+    number of turns up; the slope is that of a number that is not rounded.
     """
     def curve(noise):
         return worst_case.subsampled_gaussian(noise, jnp.minimum(rate * bands, 1.0), steps / bands)
