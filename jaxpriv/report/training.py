@@ -113,7 +113,8 @@ def training_certificate(trained, audit, settings):
         "notes": _notes(rows, plan, trained.privacy),
         "if_shuffled": plan_if_shuffled(plan, trained.spent, epsilon),
         "held_out": trained.history[-1] if trained.history else {}, "history": trained.history,
-        "assumptions": assumptions_of(trained.private, added, epsilon, plan.whole_numbers), "settings": settings,
+        "assumptions": assumptions_of(trained.private, added, epsilon, plan.whole_numbers),
+        "settings": settings,
     }
 
 

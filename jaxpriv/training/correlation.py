@@ -21,7 +21,8 @@ def noise_of(noise, sampler, privacy, dataset_size, batch_size, steps):
         return sampler or Poisson(), correlated.Identity()
     if noise not in ("banded", "buffered"):
         raise ValueError(
-            f"noise = {noise!r}; accepted: 'independent', 'discrete', 'banded', 'buffered', a strategy"
+            f"noise = {noise!r}; accepted: 'independent', 'discrete', 'banded', 'buffered', "
+            "a strategy"
         )
     check_whole("steps", steps)
     check_number("batch_size", batch_size, POSITIVE)
