@@ -4,8 +4,8 @@ What a step needs of those before is a few arrays like the parameters, which are
 of a training: kept with it, sharded with it, and as private as the releases that they come from
 (never printed: whoever has them and the releases takes part of the noise off).
 
-They are kept, not drawn anew from their keys: at a million parameters to draw one step's normal
-numbers takes longer than to read sixteen from memory (`bench/streams.py`).
+They are kept, not drawn anew from their keys: at a million parameters drawing one step's normal
+numbers takes about twice as long as reading fifteen from memory (`bench/streams.py`).
 """
 
 from typing import Any, NamedTuple
@@ -68,7 +68,10 @@ def _banded(direct, read, keep_g):
             return jnp.asarray(direct, now.dtype) * now + before
 
         found = jax.tree.map(one, g, state)
-        kept, place = g if keep_g else found, jnp.mod(step, count)
+        kept, place = found, jnp.mod(step, count)
+        if keep_g:
+            # by its values after what is there was read: else XLA copies it all to write one array
+            kept = jax.tree.map(lambda z, now: jnp.where(z == z, now, z), found, g)
         return found, jax.tree.map(lambda past, new: past.at[place].set(new), state, kept)
 
     # Orbax keeps no empty arrays

@@ -31,6 +31,7 @@ def plan_of(batch, noise, steps, **changes):
     return training.Plan(RECORDS, batch, (noise,) * steps, CANARIES, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_shuffling_sold_as_poisson(broken, monkeypatch):
     """Five batches, each record in one of them for sure, where Poisson sampling leaves out a third:
@@ -60,6 +61,7 @@ def test_shuffling_sold_as_poisson(broken, monkeypatch):
     assert (rate.lower > allowed) == broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_noise_of_another_strategy(broken, tmp_path, monkeypatch):
     """Noise that all but cancels in the sum, where two bands are accounted."""
@@ -72,6 +74,7 @@ def test_noise_of_another_strategy(broken, tmp_path, monkeypatch):
     assert audit["violated"] == broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_cut_batches_that_are_too_large(broken, tmp_path, monkeypatch):
     """Everybody in every batch, where one in twenty is accounted."""

@@ -9,16 +9,14 @@ import subprocess
 import sys
 import time
 
-import jax.numpy as jnp
-import optax
 import pytest
 
 from jaxpriv.training import spent
 from jaxpriv.training.checkpoints import Checkpoints
 from jaxpriv.training.run import unspent
-from jaxpriv.training.step import State
+from jaxpriv.training.step import fresh_state
 from tests.command import ROOT
-from tests.training.killed import STEPS, train
+from tests.training.killed import PLANS, STEPS, made, train
 from tests.training.problems import equal
 
 
@@ -39,12 +37,17 @@ def check_counted(folder):
     assert max(checkpoints, default=0) <= counted <= STEPS
 
 
-def run_and_kill(folder, cache, steps, seconds):
+def command(folder, kind):
+    return [sys.executable, "-m", "tests.training.killed", str(folder),
+            str(folder.parent / "xla"), kind]
+
+
+def run_and_kill(folder, kind, steps, seconds):
     """Start or go on; kill so many steps and seconds later, with no steps while it starts.
     True if it was done.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.training.killed", str(folder), str(cache)],
+        command(folder, kind),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -58,16 +61,16 @@ def run_and_kill(folder, cache, steps, seconds):
     return "done" in "".join([*told, out])
 
 
-def last_parameters(folder, whole):
+def last_parameters(folder, kind):
     """As the last checkpoint has them."""
-    state = State(whole.model, optax.sgd(0.5, momentum=0.5).init(whole.model), jnp.int32(0),
-                  jnp.float32(0), jnp.zeros(3, jnp.float32))
+    trainer = made(kind)
+    state = fresh_state(trainer.parameters, trainer.optimizer, PLANS[kind], canaries=3)
     with contextlib.closing(Checkpoints(folder / "checkpoints")) as checkpoints:
         assert checkpoints.last() == STEPS
         return checkpoints.restore(STEPS, state).parameters
 
 
-def check_killed(tmp_path, kills):
+def check_killed(tmp_path, kind, kills):
     moments = random.Random(kills)
     folder, counted, done = tmp_path / "run", 0, False
     used = 0
@@ -80,40 +83,37 @@ def check_killed(tmp_path, kills):
             if moments.random() < 0.1
             else (moments.randint(1, 9), moments.uniform(0, 0.1))
         )
-        done = run_and_kill(folder, tmp_path / "xla", *moment)
+        done = run_and_kill(folder, kind, *moment)
         if not unspent(folder):
             check_counted(folder)
             now = spent(folder / "ledger.jsonl")[1]
             assert now >= counted
             counted = now
     if not done:
-        finished = subprocess.run(
-            [sys.executable, "-m", "tests.training.killed", str(folder), str(tmp_path / "xla")],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        finished = subprocess.run(command(folder, kind), cwd=ROOT, capture_output=True, text=True,
+                                  check=False)
         assert "done" in finished.stdout, finished.stderr
-    whole = train(None)
+    whole = train(None, kind)
     assert spent(folder / "ledger.jsonl")[1] == STEPS == whole.spent
     rows = [json.loads(row) for row in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
     assert rows == whole.history
-    assert equal(last_parameters(folder, whole), whole.model)
+    assert equal(last_parameters(folder, kind), whole.model)
     return used
 
 
 @pytest.mark.slow
 @pytest.mark.optimized
-def test_killed_a_few_times(tmp_path):
-    check_killed(tmp_path, 3)
+@pytest.mark.parametrize("kind", PLANS)
+def test_killed_a_few_times(tmp_path, kind):
+    check_killed(tmp_path, kind, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_killed_fifty_times(tmp_path):
+@pytest.mark.parametrize("kind", PLANS)
+def test_killed_fifty_times(tmp_path, kind):
     """Over several runs, until fifty kills are done."""
     kills = 0
     while kills < 50:
-        kills += check_killed(tmp_path / str(kills), 50 - kills)
+        kills += check_killed(tmp_path / str(kills), kind, 50 - kills)
