@@ -47,10 +47,10 @@ FLOORS = [
     {"mixing", "resilience"},
     {"catalogue"},
     {"accounting", "worst_case", "relaxed", "membership", "target"},
-    {"auditing", "correlated", "filters"},
+    {"auditing", "bridges", "correlated", "filters"},
     {"attacks"},
     {"datasets", "training"},
-    {"report", "bridges"},
+    {"report"},
     {"_commands"},
     {"cli"},
 ]

@@ -128,7 +128,8 @@ def _found(make_curve, target, ends, integer):
         good, bad = (low, high) if slope > 0 else (high, low)
     if integer:
         return _last_whole(surplus, good, bad, root)
-    return _last_private(surplus, good, root, abs(slope))
+    near = abs(excess(root)) < _BLUR
+    return _last_private(surplus, good, root, abs(slope), 1 / 8 if near else 0.0)
 
 
 def _sides(surplus, low, high):
@@ -217,13 +218,13 @@ def _last_whole(surplus, good, bad, root):
     return int(answer)
 
 
-def _last_private(surplus, good, root, slope):
+def _last_private(surplus, good, root, slope, kept):
     """From the root outwards until the target holds;
     and back, by halves, where that took long steps.
 
     The first step is as long as rounding asks for, the next as the width of the bound over the
-    estimate's slope, each further one four times the last. Halves end within an eighth of what a
-    wide bracket took: bounds on a lattice take a second each.
+    estimate's slope, each further one four times the last. Halves end within that part `kept` of
+    what a wide bracket took: bounds on a lattice take a second each.
     """
     towards, failed, width = math.log(good / root), 0.0, 3e-11
     while width < abs(towards):
@@ -232,7 +233,7 @@ def _last_private(surplus, good, root, slope):
             break
         failed, width = width, max(4 * width, 1.2 * more / slope if more < _BLUR else 0.0)
     width = min(width, abs(towards))
-    while width - failed > max(1e-10, width / 8):
+    while width - failed > max(1e-10, kept * width):
         middle = 0.5 * (failed + width)
         if surplus(root * math.exp(math.copysign(middle, towards))) <= 0:
             width = middle
