@@ -211,14 +211,15 @@ def accountant(repeats):
 
     from jaxpriv.training import Plan, Privacy, make_plan
     from jaxpriv.training.clipping_settings import Clipping
-    from jaxpriv.training.step import compiled_step, data_mesh, fresh_state, make_step
+    from jaxpriv.training.sharding import data_mesh
+    from jaxpriv.training.step import fresh_state, make_step
 
     loss, parameters, batch = model_and_data("mlp")
     plan = Plan(60_000, BATCH, (NOISE,) * 1000, 99_530)
     optimizer, mesh = optax.sgd(LEARNING_RATE), data_mesh()
-    step = compiled_step(
+    step = jax.jit(
         make_step(lambda parameters, example, key: loss(parameters, example), optimizer, plan, mesh,
-                  Clipping(CLIP_NORM), at_once=MICROBATCH), mesh)
+                  Clipping(CLIP_NORM), at_once=MICROBATCH), donate_argnums=0)
     mask, none = np.ones(BATCH, bool), np.zeros(0, np.int32)
 
     def steps():

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -75,14 +76,15 @@ def taken_apart(model):
     from flax import nnx
 
     graph, parameters, *others = nnx.split(model, nnx.Param, ...)
-    return parameters, jax.tree_util.Partial(_merged, graph, others)
+    return parameters, jax.tree_util.Partial(module_of, graph, others)
 
 
 def _same(parameters):
     return parameters
 
 
-def _merged(graph, others, parameters):
+def module_of(graph, others, parameters):
+    """The NNX module of the parts that `nnx.split` made."""
     return sys.modules["flax.nnx"].merge(graph, parameters, *others)
 
 
@@ -93,8 +95,8 @@ def is_module(model):
 
 
 def split(parameters, keep, name="keep"):
-    """The leaves that count, and the function that puts them back among the others.
-    name: of the test in errors.
+    """The leaves that count, and the function that puts them back among the others, a pytree of
+    these. name: of the test in errors.
     """
     if keep is None:
         return parameters, lambda chosen: chosen
@@ -106,14 +108,14 @@ def split(parameters, keep, name="keep"):
             f"{name} leaves no parameter; accepted: a test that holds for some of "
             + ", ".join(names)
         )
+    chosen = [leaf for leaf, mark in zip(leaves, marks) if mark]
+    others = [leaf for leaf, mark in zip(leaves, marks) if not mark]
+    return chosen, jax.tree_util.Partial(partial(_restored, structure, marks), others)
 
-    def restored(chosen):
-        chosen = iter(chosen)
-        return jax.tree.unflatten(
-            structure, [next(chosen) if mark else leaf for mark, leaf in zip(marks, leaves)]
-        )
 
-    return [leaf for leaf, mark in zip(leaves, marks) if mark], restored
+def _restored(structure, marks, others, chosen):
+    chosen, others = iter(chosen), iter(others)
+    return jax.tree.unflatten(structure, [next(chosen if mark else others) for mark in marks])
 
 
 def clip(gradient: Numbers, norm: Numbers) -> jax.Array:

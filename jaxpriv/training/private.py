@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
-from jaxpriv._checks import check_floating, check_whole, is_traced
-from jaxpriv.attacks.gradients import taken_apart
+from jaxpriv._checks import check_whole, is_traced
 from jaxpriv.training.adaptive_clipping import AdaptiveClipping
 from jaxpriv.training.clipping_settings import check_clipping, clipping_of
 from jaxpriv.training.draws import Draws, physical_batch
@@ -18,13 +18,10 @@ from jaxpriv.training.keys import fresh_keys
 from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
 from jaxpriv.training.plan import Plan
 from jaxpriv.training.sampling.users import check_users
-from jaxpriv.training.step import (
-    State,
-    data_mesh,
-    fresh_state,
-    make_step,
-)
+from jaxpriv.training.sharding import data_mesh, kept_in_parts, put_in_parts
+from jaxpriv.training.step import State, fresh_state, make_step
 from jaxpriv.training.trainable import refuse_batch_statistics
+from jaxpriv.training.trainable import trainable as trained_part
 
 
 class PrivateState(NamedTuple):
@@ -58,8 +55,9 @@ class PrivateState(NamedTuple):
 class Private:
     """What `private` returns: `init(model)`, then `step(state, data)` as often as planned."""
 
-    def __init__(self, loss, optimizer, plan, clipping, microbatch):
-        self.plan, self._optimizer, self._mesh = plan, optimizer, data_mesh()
+    def __init__(self, loss, optimizer, plan, clipping, trainable, microbatch, mesh):
+        self.plan, self._optimizer, self._trainable = plan, optimizer, trainable
+        self._mesh = data_mesh(None if mesh is None else mesh.devices)
         rows, at_once = physical_batch(plan, plan.dataset_size, self._mesh.size, microbatch)
         self._draws = Draws(plan, np.ones(plan.dataset_size, bool), rows)
         self._loss, self._clipping, self._at_once = loss, clipping, at_once
@@ -75,16 +73,18 @@ class Private:
         Raises: ValueError for a model of another size than the plan's.
         """
         refuse_batch_statistics(model)
-        parameters, merged = taken_apart(model)
-        check_floating("model", parameters)
+        parameters, merged = trained_part(model, self._trainable)
         dim = sum(jnp.size(leaf) for leaf in jax.tree.leaves(parameters))
         if dim != self.plan.dim:
-            raise ValueError(f"model has {dim} parameters; the plan is for {self.plan.dim}")
+            raise ValueError(
+                f"model has {dim} parameters to train; the plan is for {self.plan.dim}"
+            )
         keys = fresh_keys(seed)[:4]
         if is_traced(keys) or is_traced(parameters):
             raise ValueError("init() inside a program: its keys would be constants of it")
         drawn = self._draws.drawn(keys[1], 0)
         state = fresh_state(parameters, self._optimizer, self.plan, self._clipping)
+        state, merged = put_in_parts((state, merged), self._mesh)
         return PrivateState(state, keys, drawn, jnp.bool_(False), merged)
 
     def update(self, state: PrivateState, data: Any) -> PrivateState:
@@ -114,7 +114,8 @@ class Private:
             return step(state.state, of_noise, model, rows, draw.mask, draw.canaries)[0]
 
         after = jax.lax.cond(overflowed | (at >= self.plan.steps), lambda: state.state, one)
-        return PrivateState(after, state.keys, drawn, overflowed, state.merged)
+        after, merged = kept_in_parts((after, state.merged), self._mesh)
+        return PrivateState(after, state.keys, drawn, overflowed, merged)
 
     def epsilon(self, state: PrivateState) -> float:
         """The worst case's epsilon at plan.delta after the steps of `state`, certified from above.
@@ -134,7 +135,8 @@ def private(
     loss: Callable[..., Any], optimizer: optax.GradientTransformation, plan: Plan, *,
     clip_norm: float = 1.0, per_layer: bool | Groups = False,
     adaptive_clipping: AdaptiveClipping | None = None, scaling: ScaleThenPrivatise | None = None,
-    ghost: bool = False, users: Any = None, microbatch: int | None = None,
+    ghost: bool = False, trainable: Any = None, users: Any = None, microbatch: int | None = None,
+    mesh: Mesh | None = None,
 ) -> Private:
     """A training loop's private step: it draws the plan's batch, clips, adds the plan's noise,
     updates and counts.
@@ -142,7 +144,8 @@ def private(
     Args:
         loss: (model, example, key) -> scalar, for one example without a batch axis.
         optimizer: an optax optimiser. plan: from `make_plan`.
-        clip_norm, per_layer, adaptive_clipping, scaling, ghost, microbatch: as `DPTrainer`.
+        clip_norm, per_layer, adaptive_clipping, scaling, ghost, trainable, microbatch, mesh: as
+            `DPTrainer`.
         users: `Array["records"]`, as `DPTrainer.fit`, of the data that every step is given.
 
     Returns: an object with `init(model)`, a jitted pure `step(state, data)` for a pytree of all
@@ -175,4 +178,4 @@ def private(
     check_clipping(clipping, plan)
     if microbatch is not None:
         check_whole("microbatch", microbatch)
-    return Private(loss, optimizer, plan, clipping, microbatch)
+    return Private(loss, optimizer, plan, clipping, trainable, microbatch, mesh)

@@ -34,3 +34,12 @@ def wait(name):
 def placed(array, sharding):
     """The same array of every process as one that is spread over all their devices."""
     return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+
+def gathered(array):
+    """All of an array that may be in parts on the devices of several processes, in NumPy."""
+    if array.is_fully_addressable:
+        return np.asarray(array)
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(array, tiled=True)

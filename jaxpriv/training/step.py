@@ -9,22 +9,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxpriv.random_words import fold_words
 from jaxpriv.training.adaptive_clipping import split_plan
+from jaxpriv.training.canary_places import added, taken
 from jaxpriv.training.clipping import MARGIN, clipped_sum
 from jaxpriv.training.clipping_settings import Clipping
 from jaxpriv.training.ghost import ghost_clipped_sum
 from jaxpriv.training.grid import clipped_sum_on_grid, grid_bits, private_mean_on_grid
 from jaxpriv.training.noise import noisy_mean, normal_like
 from jaxpriv.training.optimizers.scaled import scaled_clipped_sum, unscaled
+from jaxpriv.training.sharding import (
+    BOTH,
+    EVERYWHERE,
+    SPLIT,
+    kept_in_parts,
+    part_specs,
+    sum_of_parts,
+)
 from jaxpriv.training.streams import stream_of
-
-# a name that no model has: one that takes means over the axis would mix examples
-AXIS = "jaxpriv.records"
-_ALL, _SPLIT = PartitionSpec(), PartitionSpec(AXIS)
 
 
 class State(NamedTuple):
@@ -53,13 +56,6 @@ class Diagnostics(NamedTuple):
     non_finite: jax.Array
 
 
-def data_mesh(devices=None):
-    """A mesh of devices (all of all processes, unless given) along one axis,
-    over which batches are split.
-    """
-    return Mesh(np.ravel(jax.devices() if devices is None else devices), (AXIS,))
-
-
 def fresh_state(parameters, optimizer, plan, clipping=Clipping(), canaries=0):  # noqa: B008
     """The `State` before the first step, of copies: the step may use up what it is given."""
     parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
@@ -79,7 +75,7 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
 
     Args:
         loss: (parameters, example, key) -> scalar. optimizer: an optax optimiser. plan: a `Plan`.
-        mesh: from `data_mesh`; rows and mask are split over it, all else is on every device.
+        mesh: from `data_mesh`; rows and mask are split over it, the state over its second axis.
         clipping: a `Clipping`. at_once: rows of a device with gradients in memory together.
         places: of the Dirac canaries in the flattened parameters.
 
@@ -108,14 +104,17 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
                        clip_norm=clip_norm, mask=mask, microbatch=at_once,
                        per_layer=clipping.per_layer)
         count = adaptive.count(found.norms, clip_norm, mask) if adaptive else jnp.zeros(())
-        total, non_finite, count = jax.lax.psum((found.total, found.non_finite, count), AXIS)
-        return total, found.norms, found.losses, non_finite, count
+        non_finite, count = jax.lax.psum((found.non_finite, count), BOTH)
+        return sum_of_parts(found.total, mesh), found.norms, found.losses, non_finite, count
 
-    # check_vma: where it knows that parameters are the same on all devices,
-    # it adds up gradients before they are clipped
-    everywhere = jax.shard_map(local, mesh=mesh,
-                               in_specs=(_ALL, _SPLIT, _SPLIT, _SPLIT, _ALL, _ALL, _ALL),
-                               out_specs=(_ALL, _SPLIT, _SPLIT, _ALL, _ALL), check_vma=False)
+    def everywhere(parameters, *arguments):
+        # check_vma: where it knows that parameters are the same on all devices,
+        # it adds up gradients before they are clipped
+        return jax.shard_map(
+            local, mesh=mesh, check_vma=False,
+            in_specs=(EVERYWHERE, SPLIT, SPLIT, SPLIT, EVERYWHERE, EVERYWHERE, EVERYWHERE),
+            out_specs=(part_specs(parameters, mesh), SPLIT, SPLIT, EVERYWHERE, EVERYWHERE),
+        )(parameters, *arguments)
 
     def step(state, noise_key, model_key, rows, mask, canaries):
         keys = jax.random.split(jax.random.fold_in(model_key, state.step), len(mask))
@@ -128,11 +127,9 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
             state.parameters, rows, mask, keys, clip_norm, scale, grid
         )
         if len(places):
-            flat, restored = ravel_pytree(total)
             # on the grid, of which the noise's standard deviation has 2^bits
             norm = 2.0 ** bits_of(len(mask)) / noise_multiplier if grid else clip_norm
-            longest = jnp.asarray((1 - MARGIN) * norm).astype(flat.dtype)
-            total = restored(flat.at[places].add(canaries * longest))
+            total = added(total, places, canaries, jnp.asarray((1 - MARGIN) * norm))
         of_noise = (fold_words if grid else jax.random.fold_in)(noise_key, state.step)
         next_norm = state.clip_norm
         if adaptive:
@@ -147,9 +144,9 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
             drawn = normal_like(of_noise, total)
             noise, kept = stream.noise(drawn, state.step, kept)
             release = noisy_mean(total, noise, clip_norm * noise_multiplier, plan.batch_size)
-        scores = (
-            state.canaries + ravel_pytree(release)[0][places] if len(places) else state.canaries
-        )
+        scores = state.canaries
+        if len(places):
+            scores = scores + taken(release, places, scores.dtype)
         kept_scale = ()
         if scaling:
             release = unscaled(release, scale)
@@ -164,11 +161,6 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
         )
         after = State(optax.apply_updates(state.parameters, updates), momentum, state.step + 1,
                       kept, scores, next_norm, kept_scale)
-        return after, release, seen
+        return kept_in_parts((after, release, seen), mesh)
 
     return step
-
-
-def compiled_step(step, mesh):
-    """The same function, compiled, its results on all devices; it uses up the state it is given."""
-    return jax.jit(step, donate_argnums=0, out_shardings=NamedSharding(mesh, _ALL))

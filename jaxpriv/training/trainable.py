@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from jaxpriv._checks import check_floating
-from jaxpriv.attacks.gradients import is_module, split, taken_apart
+from jaxpriv.attacks.gradients import is_module, module_of, split, taken_apart
 
 
 def trainable(model: Any, which: Any = None) -> tuple[Any, Callable[[Any], Any]]:
@@ -38,17 +38,17 @@ def trainable(model: Any, which: Any = None) -> tuple[Any, Callable[[Any], Any]]
         [2. 2.] [1. 1. 1.]
     """
     if which is None:
-        parameters, merged = taken_apart(model)
+        parameters, whole = taken_apart(model)
     elif is_module(model):
-        parameters, merged = _module(model, which)
+        parameters, whole = _module(model, which)
     elif not callable(which) or isinstance(which, type):
         raise ValueError(
             f"trainable = {which!r}; accepted for a pytree of parameters: a function of the path"
         )
     else:
-        parameters, merged = split(model, which, "trainable")
+        parameters, whole = split(model, which, "trainable")
     check_floating("model", parameters)
-    return parameters, merged
+    return parameters, whole
 
 
 def _module(model, which):
@@ -68,7 +68,7 @@ def _module(model, which):
             f"trainable = {which!r} leaves no parameter; accepted: a filter that holds for some of "
             + ", ".join(names)
         )
-    return parameters, lambda values: nnx.merge(graph, values, *rest)
+    return parameters, jax.tree_util.Partial(module_of, graph, rest)
 
 
 def refuse_batch_statistics(model):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 
 from jaxpriv._checks import check_whole
 from jaxpriv._types import FilePath, Numbers
@@ -22,19 +22,14 @@ from jaxpriv.training.groups import Groups
 from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
 from jaxpriv.training.plan import Plan, Privacy
 from jaxpriv.training.planning import make_plan, steps_of
-from jaxpriv.training.processes import placed
+from jaxpriv.training.processes import gathered, placed
 from jaxpriv.training.progress import Progress
 from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.sampling.users import check_users
-from jaxpriv.training.step import (
-    AXIS,
-    compiled_step,
-    data_mesh,
-    fresh_state,
-    make_step,
-)
+from jaxpriv.training.sharding import SPLIT, data_mesh, put_in_parts
+from jaxpriv.training.step import fresh_state, make_step
 from jaxpriv.training.trainable import refuse_batch_statistics
 from jaxpriv.training.trainable import trainable as trained_part
 
@@ -109,7 +104,9 @@ class DPTrainer:
         schedule, sampler, noise, records_per_user: as `make_plan`: how the noise varies, how
             batches are drawn, whether the noise is correlated, and whether users are protected.
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
-        mesh: of devices, over all of which batches are split; all devices unless given.
+        mesh: of devices, over all of which batches are split; all devices unless given. Over its
+            second axis, if it has one, parameters are split too (those that are not trained as
+            well), and optimiser state, kept noise and checkpoints with them.
 
     Raises: ValueError for values outside their range, before anything is computed.
 
@@ -291,21 +288,20 @@ class DPTrainer:
         everyone = len(planted.present) + len(dirac) * plan.records_per_user
         rows, at_once = physical_batch(plan, everyone, self.mesh.size, self._microbatch)
         draw = in_sequence(Draws(plan, planted.present, rows, dirac))
-        step = make_step(
-            lambda values, example, key: self._loss(self._merged(values), example, key),
-            self.optimizer,
-            plan,
-            self.mesh,
-            self._clipping,
-            at_once=at_once,
-            places=places,
-        )
-        step = compiled_step(step, self.mesh)
+
+        def step(state, merged, *arguments):
+            one = make_step(lambda values, example, key: self._loss(merged(values), example, key),
+                            self.optimizer, plan, self.mesh, self._clipping, at_once=at_once,
+                            places=places)
+            return one(state, *arguments)
+
+        program: Any = jax.jit(step, donate_argnums=0)
         start = fresh_state(self.parameters, self.optimizer, plan, self._clipping, len(places))
-        run.same_start(start)
-        state = run.restored(self._everywhere(start))
+        run.same_start((start, self._merged))
+        state = run.restored(put_in_parts(start, self.mesh))
+        merged = put_in_parts(self._merged, self.mesh)
         releases = run.releases(plan.steps, self.dim) if told.record else None
-        split = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        split = NamedSharding(self.mesh, SPLIT)
         of_noise = run.keys.words if plan.whole_numbers else run.keys.noise
         at = first = int(state.step)
         end = at if run.history and run.history[-1].get("stop") else plan.steps
@@ -320,21 +316,21 @@ class DPTrainer:
                 )
             indices = np.asarray(now.indices)
             batch = jax.tree.map(lambda leaf, i=indices: placed(np.asarray(leaf)[i], split), data)
-            arguments = (state, of_noise, run.keys.model, batch,
+            arguments = (state, merged, of_noise, run.keys.model, batch,
                          placed(np.asarray(now.mask), split), np.asarray(now.canaries))
             if at == first:
-                lowered = step.lower(*arguments)
+                lowered = program.lower(*arguments)
                 run.same_program(lowered.as_text())
-                step = lowered.compile()
+                program = lowered.compile()
             if at == first or at % told.checkpoint_every == 0:
                 run.reserve(min((at // told.checkpoint_every + 1) * told.checkpoint_every, end))
             if at >= run.reserved:
                 raise RuntimeError(f"step {at} is not counted")
-            state, release, seen = step(*arguments)
+            state, release, seen = program(*arguments)
             at += 1
             if releases is not None:
                 releases[at - 1] = np.concatenate(
-                    [np.ravel(leaf) for leaf in jax.tree.leaves(release)]
+                    [np.ravel(gathered(leaf)) for leaf in jax.tree.leaves(release)]
                 )
             if told.diagnostics:
                 run.log(
@@ -345,7 +341,8 @@ class DPTrainer:
                 numbers = (
                     {}
                     if told.evaluate is None
-                    else _numbers(told.evaluate(self._copy(state.parameters)))
+                    # copies: the next step uses up the parameters
+                    else _numbers(told.evaluate(merged(jax.tree.map(jnp.copy, state.parameters))))
                 )
                 epsilon = float(plan.epsilon(at))
                 run.history.append({"step": at, "epsilon": epsilon, **numbers})
@@ -356,20 +353,10 @@ class DPTrainer:
             if at % told.checkpoint_every == 0 or at == end:
                 run.save(at, state, releases)
         epsilon = plan.profile(steps=run.reserved).epsilon(plan.delta)[1]
-        return Trained(self._merged(state.parameters), self.privacy, plan, at, run.reserved,
+        return Trained(merged(state.parameters), self.privacy, plan, at, run.reserved,
                        epsilon, run.history, run.keys.private,
                        np.asarray(state.canaries)[: len(places)], planted.members,
                        None if releases is None else np.asarray(releases[:at]))
-
-    def _copy(self, parameters):
-        """A model that lasts: the next step uses up the parameters."""
-        return self._merged(jax.tree.map(jnp.copy, parameters))
-
-    def _everywhere(self, state):
-        whole = NamedSharding(self.mesh, PartitionSpec())
-        if self.mesh.size > 1:
-            return jax.tree.map(lambda leaf: placed(np.asarray(leaf), whole), state)
-        return jax.tree.map(lambda leaf: jax.device_put(leaf, whole), state)
 
 
 def _records(data):

@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from jaxpriv import training
-from jaxpriv.training import ghost
+from jaxpriv.training import ghost, sharding
 from tests.training.test_clipping import flat
 
 SIZE, LENGTH, WIDTH, WORDS = 6, 3, 16, 24
@@ -392,8 +392,7 @@ def test_non_finite():
 
 def test_inside_a_sharded_step():
     """As the trainer calls it: parts of the model closed over, in a mapped program."""
-    mesh = training.step.data_mesh()
-    everyone, split = jax.sharding.PartitionSpec(), jax.sharding.PartitionSpec(training.step.AXIS)
+    mesh, everyone, split = sharding.data_mesh(), sharding.EVERYWHERE, sharding.SPLIT
     examples = sequences()
     keys = jax.random.split(jax.random.key(0), SIZE)
 
@@ -404,7 +403,7 @@ def test_inside_a_sharded_step():
                 return dense({**frozen, "w": w}, *row)
 
             return jax.lax.psum(training.ghost_clipped_sum(
-                loss, w, (examples, keys), clip_norm=0.5, microbatch=3).total, training.step.AXIS)
+                loss, w, (examples, keys), clip_norm=0.5, microbatch=3).total, sharding.BOTH)
 
         frozen = {name: parameters[name] * 2 for name in ("b", "v")}
         return jax.shard_map(local, mesh=mesh, in_specs=(everyone, everyone, split, split),

@@ -1,5 +1,5 @@
-"""Scale: the same training on one device, on eight, and on two processes;
-never more gradients than a microbatch's.
+"""Scale: the same training on one device, on eight, and on two processes, with parameters whole or
+in parts; never more gradients than a microbatch's.
 """
 
 import os
@@ -17,11 +17,11 @@ from tests.command import ROOT
 from tests.training.sharded import train
 
 
-def start(path, devices, *arguments):
+def start(path, devices, *arguments, script="sharded"):
     environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
                    "JAX_PLATFORMS": "cpu"}
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.training.sharded", str(path), *map(str, arguments)],
+        [sys.executable, "-m", f"tests.training.{script}", str(path), *map(str, arguments)],
         env=environment,
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -33,6 +33,12 @@ def start(path, devices, *arguments):
 def finished(*processes):
     told = [process.communicate(timeout=300)[0] for process in processes]
     assert all(process.returncode == 0 for process in processes), "\n".join(told)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +62,7 @@ def test_eight_devices(alone, tmp_path):
 @pytest.mark.slow
 def test_two_processes(alone, tmp_path):
     """Through jax.distributed, with one ledger and one set of checkpoints."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     finished(*(start(tmp_path / f"{i}.npz", 2, i, 2, port, tmp_path / "run") for i in range(2)))
     for i in range(2):
         found = np.load(tmp_path / f"{i}.npz")
@@ -68,6 +72,42 @@ def test_two_processes(alone, tmp_path):
     assert spent(tmp_path / "run" / "ledger.jsonl")[1] == alone["spent"]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "found.npz"
+    finished(start(path, 1, 1, script="in_parts"))
+    return np.load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [2, 4])
+def test_parameters_in_parts(whole, parts, tmp_path):
+    """Every kind of state, split over so many of four devices, ends as on one."""
+    finished(start(tmp_path / "found.npz", 4, parts, script="in_parts"))
+    found = np.load(tmp_path / "found.npz")
+    assert set(found) == set(whole)
+    for name in whole:
+        if name.endswith("share"):
+            assert whole[name] == 1
+            assert found[name] < 1.1 / parts
+        else:
+            np.testing.assert_allclose(found[name], whole[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_parts_in_two_processes(whole, tmp_path):
+    """Each process holds half of every array, and writes half of the checkpoints."""
+    port = free_port()
+    finished(*(start(tmp_path / f"{i}.npz", 1, 2, i, 2, port, tmp_path / "run", script="in_parts")
+               for i in range(2)))
+    for i in range(2):
+        found = np.load(tmp_path / f"{i}.npz")
+        assert found["adam: share"] < 0.55
+        for name in ("adam: model", "adam: scores", "adam: releases"):
+            np.testing.assert_allclose(found[name], whole[name], rtol=1e-5, atol=1e-6)
+    assert spent(tmp_path / "run" / "ledger.jsonl")[1] == 4
+
+
 def test_memory_is_that_of_a_microbatch():
     """The program of a step holds gradients of a microbatch:
     halving it halves what is beyond parameters and batch.
@@ -75,7 +115,8 @@ def test_memory_is_that_of_a_microbatch():
     import optax
 
     from jaxpriv.training.clipping_settings import Clipping
-    from jaxpriv.training.step import compiled_step, data_mesh, fresh_state, make_step
+    from jaxpriv.training.sharding import data_mesh
+    from jaxpriv.training.step import fresh_state, make_step
     from tests.training.problems import quiet
 
     d, rows = 100_000, 64
@@ -85,9 +126,9 @@ def test_memory_is_that_of_a_microbatch():
 
     sizes = []
     for at_once in (64, 8):
-        step = compiled_step(make_step(
+        step = jax.jit(make_step(
             loss, optax.sgd(0.1), quiet(d), data_mesh(), Clipping(), at_once=at_once
-        ), data_mesh())
+        ), donate_argnums=0)
         state = fresh_state(jnp.zeros(d, jnp.float32), optax.sgd(0.1), quiet(d))
         program = step.lower(state, jax.random.key(0), jax.random.key(1),
                              jnp.ones(rows, jnp.float32), jnp.ones(rows, bool),
