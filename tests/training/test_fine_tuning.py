@@ -1,8 +1,6 @@
 """The example that tunes adapters of a transformer: it learns, within its certificate."""
 
-import dataclasses
 import importlib.util
-import inspect
 import json
 
 import jax
@@ -10,21 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jaxpriv import training
 from tests.command import ROOT
-
-
-class Split(training.DPTrainer):
-    """The trainer of a part as one of the part's parameters."""
-
-    def __init__(self, loss, model, *rest, trainable, **settings):
-        part, self.whole = training.trainable(model, trainable)
-        super().__init__(lambda values, *row: loss(self.whole(values), *row), part, *rest,
-                         **settings)
-
-    def fit(self, data, **settings):
-        trained = super().fit(data, **settings)
-        return dataclasses.replace(trained, model=self.whole(trained.model))
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +17,6 @@ def example():
     spec = importlib.util.spec_from_file_location("fine_tuning", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if "trainable" not in inspect.signature(training.DPTrainer).parameters:
-        module.DPTrainer = Split
     return module
 
 

@@ -145,6 +145,12 @@ def test_losses_that_mix_examples():
         trainer(loss=mixing, mesh=mesh).fit(DATA, seed=0)
 
 
+def test_a_mesh_of_three_axes():
+    mesh = Mesh(np.reshape(jax.devices()[:1], (1, 1, 1)), ("a", "b", "c"))
+    with pytest.raises(ValueError, match="mesh has 3 axes; accepted: one, or two"):
+        trainer(mesh=mesh)
+
+
 @pytest.mark.parametrize(
     "plan", [Cheap(1000, 40.0, (1.0,) * 20, 5), Cheap(200, 40.0, (1.0,) * 20, 1000)]
 )
