@@ -80,6 +80,8 @@ examples:
   jaxpriv audit scores.csv
   jaxpriv audit scores.npz --epsilon 1 --delta 1e-5 --out audit
   jaxpriv audit scores.npz --claim examples/diabetes_means.toml
+  jaxpriv audit scores.npz --mechanism subsampled_gaussian --with noise_multiplier=1 \
+sampling_rate=0.01 steps=1000
 
 scores: a .csv with columns score,member (or separated by ; or tabs) or an .npz with arrays \
 `score` and `member`;
@@ -242,8 +244,12 @@ def make_parser():
     audit = commands.add_parser("audit", help="what scores of an attack prove",
                                 epilog=AUDIT_EXAMPLE, formatter_class=raw)
     audit.add_argument("scores", help="file with one score per round or record")
-    audit.add_argument("--claim", metavar="FILE",
-                       help="TOML file as `certify` takes it: the mechanism that was attacked")
+    audit.add_argument("--claim", metavar="FILE", dest="config",
+                       help="TOML file as `certify` takes it: the mechanism that was attacked, "
+                            "which flags can describe as well")
+    _add_mechanism(audit)
+    _add_dp_sgd(audit, target=False)
+    _add_pipeline(audit)
     audit.add_argument("--mu", type=float, help="claimed Gaussian differential privacy")
     audit.add_argument("--epsilon", type=float, help="claimed epsilon at delta")
     audit.add_argument("--delta", type=float,
@@ -288,7 +294,7 @@ def _add_pipeline(parser):
                        help="records (users) that are protected together (default 1)")
 
 
-def _add_dp_sgd(parser, noise=True):
+def _add_dp_sgd(parser, noise=True, target=True):
     group = parser.add_argument_group(
         "DP-SGD", "Poisson sampling at rate batch size/dataset size; add/remove one record"
     )
@@ -298,6 +304,7 @@ def _add_dp_sgd(parser, noise=True):
     if noise:
         group.add_argument("--noise-multiplier", type=float,
                            help="noise standard deviation over the clipping norm")
+    if noise and target:
         group.add_argument("--epsilon", type=float,
                            help="instead of --noise-multiplier: "
                                 "the noise that meets (epsilon, delta)")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jaxpriv._commands.calibrate import calibrate
 from jaxpriv._commands.completion import completion
-from jaxpriv._commands.described import described, of_flags
+from jaxpriv._commands.described import claimed, described, of_flags
 from jaxpriv._commands.shown import (
     busy,
     print_certificate,
@@ -66,7 +66,9 @@ def _audit(arguments):
 
     from jaxpriv.report.audit import audit_report, claims_from, read_scores, render_audit
 
-    claims, delta = claims_from(arguments.claim, arguments.mu, arguments.epsilon, arguments.delta)
+    claims, delta = claims_from(
+        claimed(arguments), arguments.mu, arguments.epsilon, arguments.delta
+    )
     scores, member = read_scores(arguments.scores)
     report = audit_report(scores, member, claims, delta, arguments.confidence)
     print_report(report, render_audit, arguments.json)

@@ -60,6 +60,30 @@ def test_claim_of_a_file(environment, tmp_path):
     ]
 
 
+@pytest.mark.slow
+def test_claim_of_flags(environment, tmp_path):
+    """The same mechanism by any description is the same claim."""
+    path = write(tmp_path / "scores.csv", *gaussian_scores(1.5, 4000))
+    (tmp_path / "claim.toml").write_text(
+        "[dp_sgd]\ndataset_size = 1000\nbatch_size = 10\nepochs = 1\nnoise_multiplier = 1.0\n"
+    )
+    arguments = [["--claim", tmp_path / "claim.toml"],
+                 ["--dataset-size", 1000, "--batch-size", 10, "--epochs", 1,
+                  "--noise-multiplier", 1],
+                 ["--mechanism", "subsampled_gaussian", "--with", "noise_multiplier=1",
+                  "sampling_rate=0.01", "steps=100"]]
+    found = [run(environment, "audit", path, *given, "--json") for given in arguments]
+    assert [done.returncode for done in found] == [3, 3, 3], found[0].stderr
+    first, *others = [json.loads(done.stdout)["claims"][0] for done in found]
+    assert first["violated"]
+    for claim in others:
+        assert claim["allowed"] == pytest.approx(first["allowed"], rel=1e-9)
+    done = run(environment, "audit", path, "--noise-multiplier", 1, "--mu", 1)
+    assert done.returncode == 2
+    done = run(environment, "audit", path, *arguments[2], "--mu", 1)
+    assert "give one claim: a mechanism, --mu or --epsilon" in done.stderr
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
 def test_files_are_read_back(tmp_path, suffix):
     scores, member = gaussian_scores(1.0, 50)

@@ -15,6 +15,7 @@ from jaxpriv import cli, compose, relaxed, worst_case
 from jaxpriv.report import Pipeline, certify
 from jaxpriv.report.arguments import arguments_of
 from jaxpriv.report.audit import claims_from
+from jaxpriv.report.config import read_toml
 from jaxpriv.report.plots import draw
 from jaxpriv.report.table import render
 from jaxpriv.report.wording import LEFT_OUT, mechanisms
@@ -387,7 +388,7 @@ def test_flags_say_what_a_file_says(tmp_path, capsys):
 @pytest.mark.parametrize("place", ["group = 2\n{}", "{}[certificate]\ngroup = 2\n"])
 def test_an_audit_takes_a_pipeline_for_a_claim(place, tmp_path):
     (tmp_path / "a.toml").write_text(place.format("[[pipeline]]\nmechanism='gaussian'\nmu=0.5\n"))
-    claims, delta = claims_from(tmp_path / "a.toml")
+    claims, delta = claims_from(read_toml(tmp_path / "a.toml"))
     assert delta == 1e-5
     assert [name for name, _ in claims] == ["claimed, worst case"]
     want = worst_case.gaussian(1.0)

@@ -23,12 +23,11 @@ def of_flags(arguments, message):
     """
     if (
         getattr(arguments, "config", None) is not None
-        or getattr(arguments, "claim", None) is not None
         or getattr(arguments, "mechanism", None) is not None  # whose arguments follow --with
     ):
         return message
     names = [name for name in vars(arguments)
-             if name not in ("command", "config", "claim", "scores", "out", "json")]
+             if name not in ("command", "config", "scores", "out", "json")]
     # no words of a sentence: flags wherever they stand
     compound = "|".join(name for name in names if "_" in name) or "(?!)"
     leading = rf"^(?:{'|'.join(names)})(?= = | is missing| does not go with )"
@@ -60,6 +59,18 @@ def described(arguments, dp_sgd_flags=DP_SGD_FLAGS):
         _refuse_both(settings, dp_sgd)
         settings |= dp_sgd
     return table, settings, delta
+
+
+def claimed(arguments):
+    """What `described` gives of the mechanism of `audit`, or None where none is described: epsilon
+    is a claim there.
+    """
+    flags = tuple(name for name in DP_SGD_FLAGS if name != "epsilon")
+    if arguments.config is None and not settings_of(
+        arguments, _MECHANISM_FLAGS + _PIPELINE_FLAGS + flags
+    ):
+        return None
+    return described(arguments, flags)
 
 
 def _single(flags, others):

@@ -101,8 +101,8 @@ def _points(null, other, miss, thresholds):
 
 @dataclass(frozen=True)
 class Violation:
-    """Whether a claim is refuted, and the test that says most:
-    where Phi^-1(power) exceeds that of the claim most.
+    """Whether a claim is refuted, and the test that says most: where Phi^-1(power) exceeds that of
+    the claim most, of tests that prove more power than alpha, if there are any.
     """
 
     violated: bool
@@ -204,14 +204,16 @@ class Audit:
             1 - confidence: what it allows is taken from its certified bound.
         """
         found: list[tuple] = []
-        for name, points, claim in (("forward", self.forward, curve),
-                                    ("reverse", self.reverse, curve.reversed())):
-            allowed = 1 - claim.beta_bounds(points.alpha_upper)[0]
-            power = np.where(allowed < 1, points.power_lower, 0.0)
+        both = [("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())]
+        some = any(np.any(points.power_lower > points.alpha_upper) for _, points, _ in both)
+        for name, points, claim in both:
+            alpha, power = points.alpha_upper, points.power_lower
+            if some:  # what proves no more power than alpha refutes nothing
+                alpha, power = alpha[power > alpha], power[power > alpha]
+            allowed = 1 - claim.beta_bounds(alpha)[0]
+            power = np.where(allowed < 1, power, 0.0)
             excess = norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5))
-            found += zip(
-                excess, power > allowed, [name] * len(power), points.alpha_upper, power, allowed
-            )
+            found += zip(excess, power > allowed, [name] * len(power), alpha, power, allowed)
         _, violated, name, *rates = max(found, key=lambda test: test[0])
         return Violation(bool(violated), name, *map(float, rates))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxpriv import auditing, worst_case
 from jaxpriv._rounding import rounded_down, rounded_up
-from jaxpriv.report.config import described_by, read_toml
+from jaxpriv.report.config import described_by
 
 _FPRS = (1e-3, 1e-2, 1e-1)
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
@@ -100,25 +100,28 @@ def _score(where, cell):
         raise ValueError(f"{where}: score = {cell!r} is not a number{comma}") from None
 
 
-def claims_from(path=None, mu=None, epsilon=None, delta=None):
-    """([(name, symmetric curve)], delta) of what is claimed, the guarantee first: by a TOML file of
-    `certify`, mu, or epsilon.
+def claims_from(described=None, mu=None, epsilon=None, delta=None):
+    """([(name, symmetric curve)], delta) of what is claimed, the guarantee first.
 
-    `delta` wins over that of the file; 1e-5 where neither says.
+    Args:
+        described: ("mechanism", "dp_sgd" or "pipeline", its settings, delta or None), as flags or a
+            file describe a mechanism. mu, epsilon: other claims.
+        delta: wins over that of the description; 1e-5 where neither says.
+
     Raises: ValueError for more than one claim.
     """
-    if sum(value is not None for value in (path, mu, epsilon)) > 1:
-        raise ValueError("give one claim: --claim, --mu or --epsilon")
-    table, settings, file_delta = (None, {}, None) if path is None else read_toml(path)
-    delta = next(value for value in (delta, file_delta, 1e-5) if value is not None)
+    if sum(value is not None for value in (described, mu, epsilon)) > 1:
+        raise ValueError("give one claim: a mechanism, --mu or --epsilon")
+    own_delta = None if described is None else described[2]
+    delta = next(value for value in (delta, own_delta, 1e-5) if value is not None)
     if mu is not None:
         return [(f"claimed, μ = {mu:g}", worst_case.gaussian(mu).symmetric())], delta
     if epsilon is not None:
         name = f"claimed, ε = {epsilon:g} at δ = {delta:g}"
         return [(name, worst_case.approximate_dp(epsilon, delta).symmetric())], delta
-    if path is None:
+    if described is None:
         return [], delta
-    mechanism = described_by(table, settings, delta)
+    mechanism = described_by(*described[:2], delta)
     return [(f"claimed, {name}", curve) for name, _, curve in mechanism.adversaries()], delta
 
 

@@ -14,7 +14,7 @@ from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import outward, profile_around, profile_bounds
+from jaxpriv.tradeoff.stepping import by_three_lines, outward, profile_bounds
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -237,22 +237,24 @@ def bounds_of_beta(experiment, alpha):
     level = xp.where(inside, alpha, 0.5)
     eps = experiment.slope(level, False)
     eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -700.0, 700.0)
-    ends, lower, upper = profile_around(experiment, eps)
-    x = xp.exp(ends)
-    slack = 16 * xp.finfo(alpha.dtype).eps * (1 + x * level * (1 + xp.abs(ends)))
-    most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
-    rise = xp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
-    fall = xp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
-    peak = (least[1] >= most[0]) & (least[1] >= most[2])
-    flat = 1 - level
-    high = xp.where(
-        peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
-    )
-    high = xp.where(xp.isnan(high), flat, high)
-    lowest = xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat)
+    flat, ulp = 1 - level, xp.finfo(alpha.dtype).eps
+
+    def bounds_of(ends, lower, upper):
+        x = xp.exp(ends)
+        slack = 16 * ulp * (1 + x * level * (1 + xp.abs(ends)))
+        most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
+        rise = xp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
+        fall = xp.maximum(most[1] - least[2], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
+        peak = (least[1] >= most[0]) & (least[1] >= most[2])
+        high = xp.where(
+            peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
+        )
+        high = xp.where(xp.isnan(high), flat, high)
+        return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high
+
+    lowest, high = by_three_lines(experiment, eps, level, 32 * ulp, bounds_of)
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
     top = xp.where(alpha <= 0, 1.0, 0.0)
-    ulp = xp.finfo(alpha.dtype).eps
     high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
     return xp.where(inside, lowest * (1 - 2 * ulp), 0.0), xp.where(inside, high, top)
 

@@ -5,7 +5,7 @@ and what Bayes' rule makes of them.
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
 from jaxpriv.tradeoff.evaluate import elementwise
-from jaxpriv.tradeoff.stepping import outward, profile_around, profile_near
+from jaxpriv.tradeoff.stepping import by_three_lines, outward, profile_near
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
 _FARTHEST = 700.0
@@ -25,21 +25,26 @@ def power_bracket(experiment, alpha):
     chord of the other two, extended; and where its middle value is the least beyond doubt, it has
     its minimum between the outer ones.
     """
-    ends, lower, upper = profile_around(experiment, _finite_slope(experiment, alpha))
-    x, ulp = xp.exp(ends), xp.finfo(alpha.dtype).eps
-    line = x * alpha
-    off = 16 * ulp * (1 + xp.abs(ends))
-    least, most = lower + line * (1 - off), upper + line * (1 + off)
-    most = xp.where(xp.isnan(most), 1.0, most)
-    rise = xp.maximum(most[2] - least[1], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
-    fall = xp.maximum(most[0] - least[1], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
-    valley = (most[1] <= least[0]) & (most[1] <= least[2])
-    # and D falls: at a kink, where one of the chords is steep, that says more
-    first = xp.maximum(least[1] - rise * (1 + 1e-6), lower[1] + line[0] * (1 - off[0]))
-    second = xp.maximum(least[1] - fall * (1 + 1e-6), lower[2] + line[1] * (1 - off[1]))
-    low = xp.minimum(first, second)
-    low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
-    high = xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
+    ulp = xp.finfo(alpha.dtype).eps
+
+    def bounds_of(ends, lower, upper):
+        x = xp.exp(ends)
+        line = x * alpha
+        off = 16 * ulp * (1 + xp.abs(ends))
+        least, most = lower + line * (1 - off), upper + line * (1 + off)
+        most = xp.where(xp.isnan(most), 1.0, most)
+        rise = xp.maximum(most[2] - least[1], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
+        fall = xp.maximum(most[0] - least[1], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
+        valley = (most[1] <= least[0]) & (most[1] <= least[2])
+        # and D falls: at a kink, where one of the chords is steep, that says more
+        first = xp.maximum(least[1] - rise * (1 + 1e-6), lower[1] + line[0] * (1 - off[0]))
+        second = xp.maximum(least[1] - fall * (1 + 1e-6), lower[2] + line[1] * (1 - off[1]))
+        low = xp.minimum(first, second)
+        low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
+        return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
+
+    low, high = by_three_lines(experiment, _finite_slope(experiment, alpha), alpha, 0.0,
+                               bounds_of)
     known = experiment.beta_bracket(alpha)
     if known is not None:
         low = xp.maximum(low, (1 - known[1]) * (1 - 2 * ulp))

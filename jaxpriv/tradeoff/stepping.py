@@ -23,24 +23,32 @@ def profile_near(experiment, reverse, center, ends):
     return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
-def profile_around(experiment, eps):
-    """(three eps (3, ...), certified bounds of delta there): `eps` and one on either side, as far
-    away as the width of the brackets makes best.
+def by_three_lines(experiment, eps, alpha, rounding, bounds_of):
+    """The narrower end, on either side, of two brackets (low, high) = bounds_of(ends, lower, upper)
+    from three eps (3, ...), and certified bounds of delta there.
+
+    `eps` is where the curve's slope at `alpha` is -e^eps, nearly; the others lie on either side.
+    First near by, which is best at a kink; then as far away as the width of the brackets, and the
+    `rounding` of what `bounds_of` computes, make best for a curve that bends.
     """
     aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
+    first = xp.exp(eps) * alpha
 
     def look(_, state):
-        """The second time with the width that the first one saw."""
-        step, *_ = state
+        step, low, high = state
         ends = eps + step * aside
-        lower, upper, rate = profile_near(experiment, False, eps, ends)
+        lower, upper, _ = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
-        blur = (upper[1] - lower[1]) / xp.clip(rate[1] * upper[1], 1e-300, 1.0)
+        new_low, new_high = bounds_of(ends, lower, upper)
+        # of the errors e^eps alpha and beta, which sum to 1 - delta, the smaller one says how much
+        # the profile bends
+        bend = xp.minimum(first, 1 - upper[1] - first)
+        blur = (upper[1] - lower[1] + rounding) / xp.clip(bend, 1e-300, 1.0)
         step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
-        return step * (1 + xp.abs(eps)), ends, lower, upper
+        return (step * (1 + xp.abs(eps)), xp.maximum(low, new_low), xp.minimum(high, new_high))
 
-    start = xp.zeros((3, *eps.shape), eps.dtype)
-    return xp.fori_loop(0, 2, look, (1e-6 * (1 + xp.abs(eps)), start, start, start))[1:]
+    start = 1e-7 * (1 + xp.abs(eps)), xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
+    return xp.fori_loop(0, 2, look, start)[1:]
 
 
 def outward(lower, upper):
