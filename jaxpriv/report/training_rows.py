@@ -4,8 +4,9 @@ import math
 
 from jaxpriv.bridges import points
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
-from jaxpriv.report.profiles import chords, epsilons_of, profile_of
+from jaxpriv.report.profiles import epsilons_of, profile_of
 from jaxpriv.training.plan import ASSUMPTIONS
+from jaxpriv.training.profile import chords
 
 NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
 # the relaxed curve takes a second for each evaluation

@@ -28,6 +28,7 @@ from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.sampling.users import check_users
+from jaxpriv.training.selection import Selection
 from jaxpriv.training.step import (
     AXIS,
     compiled_step,
@@ -49,6 +50,8 @@ class Trained:
     where noise came from a seed. canary_members: which candidates were in the data, with
     canary_scores (of Dirac canaries) for `auditing.one_run`.
     releases: `Float[numpy.ndarray, "steps dim"]`, where they were recorded; else None.
+    selection: None, or for the best of several trainings (`training.best_of`) what was selected
+    from; epsilon is then of the selection, and history tells none.
     """
 
     model: Any
@@ -62,6 +65,7 @@ class Trained:
     canary_scores: np.ndarray
     canary_members: np.ndarray
     releases: np.ndarray | None
+    selection: Selection | None = None
 
 
 class _Planted(NamedTuple):
@@ -237,7 +241,7 @@ class DPTrainer:
             can't be written, before its steps.
         """
         dirac = isinstance(canaries, (int, np.integer))
-        records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
+        records, candidates = records_of(data), int(canaries) if dirac else records_of(canaries)
         everyone = self.counted(records, candidates, dirac, plan)
         plan = self.plan(everyone) if plan is None else plan
         check_users(users, records, plan)
@@ -372,7 +376,7 @@ class DPTrainer:
         return jax.tree.map(lambda leaf: jax.device_put(leaf, whole), state)
 
 
-def _records(data):
+def records_of(data):
     """The number of records; one clear error for data that is none."""
     leaves = jax.tree.leaves_with_path(data)
     sizes = {np.shape(leaf)[:1] for _, leaf in leaves}
