@@ -227,14 +227,14 @@ class _Files:
 
 def _started(folder, header, seed):
     """Keys of a new selection, on the disk; refused where one was begun."""
-    begun = [name for name in ("keys.json", "tries", "ledger.jsonl") if (folder / name).exists()]
-    if begun or _header_in(folder).get("done"):
+    if any((folder / name).exists() for name in ("selection.json", "tries", "ledger.jsonl")):
         raise ValueError(
             f"{folder} has a selection or a run: resume it, or choose another folder"
         )
     keys = fresh_keys(seed)
-    _written(folder / "selection.json", header)
+    (folder / "keys.json").unlink(missing_ok=True)  # of a start that was cut off
     write_keys(folder / "keys.json", keys)
+    _written(folder / "selection.json", header)
     return keys
 
 
@@ -255,8 +255,6 @@ def _gone_on(folder, header):
 def _header_in(folder):
     try:
         found = json.loads((folder / "selection.json").read_text())
-    except FileNotFoundError:
-        return {}
     except ValueError as error:
         raise ValueError(f"{folder / 'selection.json'} is broken: {error}") from None
     if not isinstance(found, dict):

@@ -18,7 +18,8 @@ _ETAS = {"geometric": 1.0, "logarithmic": 0.0}
 LAWS = (*_ETAS, "negative_binomial", "poisson")
 _LARGEST = 500.0  # epsilon of a point: where a training has one at all it is below 512
 _DECADES = (3, 2, 1, 0, -1, -2)  # around delta: where the points of a selection lie
-_COARSE, _POINTS = 1e-3, 24  # of curves that take half a second for each bound
+_COARSE, _FEW = 1e-3, 24  # of curves that take half a second for each bound
+_MANY = 128
 
 
 def tries_of(law: str, mean: float, eta: float | None = None) -> Any:
@@ -142,16 +143,17 @@ class Selection:
             named["law"] = law
             if law == "negative_binomial":
                 named["eta"] = self.tries.eta
-        return {"tries": named, "candidates": len(self.plans),
-                "mechanisms": [plan.settings() for plan in self.different]}
+        return {"tries": named, "mechanisms": [plan.settings() for plan in self.different]}
 
 
 class _Each:
-    """Upper bounds of one plan, as `epsilon_of_best` asks for them."""
+    """Upper bounds of one plan, as `epsilon_of_best` asks for them: hundreds of deltas, of which
+    some are computed, and chords of these bound the others.
+    """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._slow = plan, plan.sampler.slow
-        self.profile = plan.profile(precision=_COARSE if self._slow else 1e-11)
+        self._plan = plan
+        self.profile = plan.profile(precision=_COARSE if plan.sampler.slow else 1e-11)
         self._epsilons: dict[float, float] = {}
 
     def epsilon(self, delta: float) -> float:
@@ -160,16 +162,13 @@ class _Each:
         return self._epsilons[delta]
 
     @cached_property
-    def _curve(self) -> Any:
-        return self._plan.curve()
+    def _known(self) -> list[tuple[float, float]]:
+        reach = 2 * min(self.epsilon(self._plan.delta), _LARGEST) + 1
+        at = np.linspace(0.0, reach, _FEW if self._plan.sampler.slow else _MANY)
+        deltas = np.asarray(self._plan.curve().delta_bounds(at)[1])
+        return [(float(epsilon), min(float(delta) + float(self._plan.noise_delta(epsilon)), 1.0))
+                for epsilon, delta in zip(at, deltas)]
 
     def deltas(self, epsilons: Numbers) -> np.ndarray:
-        """At `Float[numpy.ndarray, "k"]`: of a slow curve from what is known of it."""
-        at = np.asarray(epsilons)
-        if self._slow:
-            reach = 2 * min(self.epsilon(self._plan.delta), _LARGEST) + 1
-            for each in np.linspace(0.0, reach, _POINTS):
-                self.profile.delta(float(each))
-            return np.asarray(chords(self.profile.known(), at))
-        added = [self._plan.noise_delta(float(epsilon)) for epsilon in at]
-        return np.asarray(self._curve.delta_bounds(at)[1]) + np.asarray(added)
+        """At `Float[numpy.ndarray, "k"]`."""
+        return np.asarray(chords(self._known, epsilons))

@@ -157,7 +157,7 @@ def test_cost_is_the_accountant_s():
     for tries in (TRIES, tries_of("logarithmic", 10), accounting.PoissonTries(5.0)):
         known = accounting.selection_epsilon(plan.curve(), tries, 1e-5)
         found = Selection(tries, (plan,)).epsilon(1e-5)
-        assert known <= found <= known * (1 + 1e-4)
+        assert known <= found <= known * (1 + 1e-3)
 
 
 def test_cost_of_slow_curves():
@@ -201,7 +201,7 @@ def test_points_hold():
 def test_laws_by_name(law, mean, eta, settings):
     plan = training.Plan(100, 100, (1.0,), 1)
     found = Selection(tries_of(law, mean, eta), (plan, plan)).settings()
-    assert found == {"tries": settings, "candidates": 2, "mechanisms": [plan.settings()]}
+    assert found == {"tries": settings, "mechanisms": [plan.settings()]}
     assert tries_of(**settings) == tries_of(law, mean, eta)
 
 
@@ -381,11 +381,18 @@ def test_bad_laws(arguments, words):
 
 
 def test_a_broken_header(tmp_path):
+    with pytest.raises(ValueError, match="has no selection"):
+        select(folder=tmp_path, resume=True)
     for content in ("{", "[1]"):
         (tmp_path / "selection.json").write_text(content)
         with pytest.raises(ValueError, match="is broken"):
+            select(folder=tmp_path, resume=True)
+        with pytest.raises(ValueError, match="has a selection"):
             select(folder=tmp_path)
-    (tmp_path / "selection.json").unlink()
-    with pytest.raises(ValueError, match="has no selection"):
-        select(folder=tmp_path, resume=True)
+
+
+def test_a_start_that_was_cut_off(tmp_path):
+    """Keys without a selection drew nothing: a new start makes others."""
+    (tmp_path / "keys.json").write_text("half of")
+    assert select(folder=tmp_path).trained is not None
     assert selection.LAWS
