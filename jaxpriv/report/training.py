@@ -184,6 +184,6 @@ def render_training(certificate):
     warning = [] if certificate["private"] else [Line(NOT_PRIVATE, "bold red")]
     table = render({**certificate, "adversaries": rows})
     held_out = held_out_sentence(certificate["held_out"])
-    selected = [Line(certificate["selection"]["sentence"])] * ("selection" in certificate)
+    selected = [Line(each["sentence"]) for each in (certificate.get("selection"),) if each]
     return Group(*warning, table, *selected, Line(f"Held-out records: {held_out}."),
                  Line(f"Audit: {audit_sentence(certificate['audit'], certificate)}."))

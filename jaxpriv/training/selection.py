@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ _LARGEST = 500.0  # epsilon of a point: where a training has one at all it is be
 _DECADES = (3, 2, 1, 0, -1, -2)  # around delta: where the points of a selection lie
 _COARSE, _FEW = 1e-3, 24  # of curves that take half a second for each bound
 _MANY = 128
+_ROUNDS, _SHORT = 15, 1e-3  # of the search for the epsilon of one; what it leaves of the target
 
 
 def tries_of(law: str, mean: float, eta: float | None = None) -> Any:
@@ -43,6 +45,35 @@ def tries_of(law: str, mean: float, eta: float | None = None) -> Any:
     if law == "poisson":
         return PoissonTries(mean)
     return NegativeBinomialTries(mean, _ETAS[law] if eta is None else eta)
+
+
+def epsilon_of_each(cost: Callable[[float], float], target: float) -> float:
+    """The epsilon that each training may have, so that the best of them keeps a target.
+
+    Args:
+        cost: epsilon of one -> upper bound of that of the selection, increasing, about in
+            proportion. target: in (0, inf).
+
+    Returns: an epsilon whose cost is at most `target`, and above 0.998 of it if one is found.
+    Raises: ValueError where none is found.
+
+        >>> print(f"{epsilon_of_each(lambda one: 2 * one + 0.5, 3.0):.3f}")
+        1.249
+    """
+    one, kept = target / 2, 0.0
+    for _ in range(_ROUNDS):
+        found = cost(one)
+        kept = max(kept, one) if found <= target else kept
+        if target * (1 - 2 * _SHORT) <= found <= target:
+            break
+        # of a cost in proportion this would be the last round
+        one *= (1 - _SHORT) * target / found if math.isfinite(found) else 0.5
+    if not kept:
+        raise ValueError(
+            f"epsilon = {target:g} of a selection needs trainings of epsilon below {one:.3g}; "
+            "accepted: a larger one, or fewer tries"
+        )
+    return kept
 
 
 @dataclass(frozen=True)
