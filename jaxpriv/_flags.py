@@ -106,6 +106,7 @@ a TOML file:
   [data]
   name = "digits"            # or diabetes (is the progression above 140?); fashion_mnist, \
 cifar10, adult with folder = "..."
+  users = "users.txt"        # a line for each training record: whose it is; none unless given
   [model]
   name = "cnn"               # or linear, mlp
   width = 8
@@ -121,6 +122,7 @@ cifar10, adult with folder = "..."
   batch_size = 128           # expected: Poisson sampling
   epochs = 20                # or steps; one of batch size, length and noise_multiplier may \
 be left out and is solved for
+  records_per_user = 4       # with users, who are protected as a whole: more are left out
   noise_schedule = [1.2, 1]  # factors of the noise, each for an equal share of the steps; \
 none unless given
   [audit]
@@ -136,6 +138,15 @@ none unless given
   diagnostics = false        # loss and share of clipped gradients of every batch: not private
 
 exit code: 0, 2 for bad input, 3 where the run's own canaries refute its certificate
+
+to train a random number of times and tell the best alone, without [audit]:
+  [selection]
+  tries = "geometric"        # or logarithmic, poisson, negative_binomial with eta = ...
+  mean = 10                  # of the number of trainings; epsilon is that of the selection
+  [selection.candidates]     # each training draws one of all combinations; the best is the most \
+accurate on held-out records
+  learning_rate = [0.1, 0.5] # and momentum, width, clip_norm, batch_size, epochs, steps
+  clip_norm = [0.5, 1.0]
 """
 
 

@@ -102,19 +102,22 @@ def _train(arguments):
     )
     _keep_programs()
     from jaxpriv.report.train import Job, check_same, claim
+    from jaxpriv.report.train_selection import SelectionJob
     from jaxpriv.report.training import render_training
 
+    selects = config["selection"]["tries"] is not None
     if arguments.resume:
-        check_same(folder, config)
+        if not selects:
+            check_same(folder, config)
     elif not arguments.dry_run:
         claim(folder)
     with busy("calibration"):
-        job = Job(config)
+        job = SelectionJob(config) if selects else Job(config)
     if arguments.dry_run:
         spent = job.spending()
         print_report(spent, _sentences, arguments.json)
         return 0
-    print(f"{job.plan.describe()}\nTarget: {job.privacy}.", file=sys.stderr)
+    print(job.told(), file=sys.stderr)
     print(f"Run folder: {folder} (after Ctrl-C or a crash, --resume goes on).", file=sys.stderr)
     certificate: dict = {}
 
@@ -123,6 +126,9 @@ def _train(arguments):
             certificate.update(job.certify(trained, folder))
 
     job.train(folder, arguments.resume, not arguments.json, certify)
+    if "adversaries" not in certificate:  # of a selection among no trainings
+        print_report(certificate, _sentences, arguments.json)
+        return 0
     print_report(certificate, render_training, arguments.json)
     print(f"wrote certificate.html, .json and .md to {folder}", file=sys.stderr)
     return 3 if certificate["audit"] and certificate["audit"]["violated"] else 0

@@ -27,6 +27,33 @@ class Dataset(NamedTuple):
     test_y: np.ndarray
 
 
+def read_users(path: FilePath) -> np.ndarray:
+    """Whose record each is, from a text file: one line for each training record, in the loader's
+    order, with a name or number of its user.
+
+    Returns: texts, `Str[numpy.ndarray, "n"]`, without the blanks around them.
+    Raises: ValueError for a file that can't be read or is no text, and lines that name nobody.
+
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w") as file:
+        ...     _ = file.write("ann\\nbob\\nann\\n")
+        ...     _ = file.flush()
+        ...     print(read_users(file.name))
+        ['ann' 'bob' 'ann']
+    """
+    try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text: {error}") from None
+    if not lines:
+        raise ValueError(f"{path} names no users")
+    if "" in lines:
+        raise ValueError(f"{path}, line {lines.index('') + 1}: no user; accepted: one for a record")
+    return np.array(lines)
+
+
 def _found(folder, *names):
     """The first of these files that is there."""
     folder = Path(folder)

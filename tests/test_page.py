@@ -22,6 +22,7 @@ from jaxpriv.report.model_card import model_card
 from jaxpriv.report.page import page
 from jaxpriv.report.page_style import STYLE
 from jaxpriv.report.plain_words import in_plain_words, share_right
+from jaxpriv.training import profile
 from tests.slips import check_is_red
 
 NORM = scipy.stats.norm
@@ -133,9 +134,9 @@ def check_chords():
         at = [0.0, 0.1, 1.0, 2.0, 3.0]
         known = [(epsilon, float(curve.delta(epsilon))) for epsilon in at]
         fine = np.linspace(0, 5, 101)
-        assert np.all(profiles.chords(known, fine) >= np.asarray(curve.delta(fine)))
+        assert np.all(profile.chords(known, fine) >= np.asarray(curve.delta(fine)))
         np.testing.assert_allclose(
-            profiles.chords(known, at), [delta for _, delta in known], atol=1e-14
+            profile.chords(known, at), [delta for _, delta in known], atol=1e-14
         )
 
 

@@ -16,9 +16,17 @@ from jaxpriv import cli, datasets
 from jaxpriv._flags import TRAIN_EXAMPLE
 from jaxpriv.datasets import Dataset
 from jaxpriv.report import train
-from jaxpriv.report.train_config import TABLES, checked, read_config
+from jaxpriv.report.train_config import (
+    TABLES,
+    candidates_of,
+    checked,
+    config_of,
+    read_config,
+)
+from jaxpriv.report.train_selection import SelectionJob
 from jaxpriv.training import Plan, spent
 from tests.command import ROOT, command, run
+from tests.slips import check_is_red
 from tests.test_datasets import ROWS, write_adult, write_cifar, write_mnist
 from tests.training.problems import Quiet
 
@@ -205,10 +213,19 @@ def test_configuration_of_the_help_page_can_be_pasted(tmp_path):
      ("[data]", "[data", "is not TOML"),
      ("epochs = 8", "epochs = 8\nnoise_schedule = [1, -1]", "noise_schedule = [1, -1]"),
      ("epochs = 8", "epochs = true", "epochs = True"),
+     ("[data]", "[data]\nusers = 'x'", "users in [data] goes with records_per_user"),
+     ("mu = 2.0", "mu = 2.0\nrecords_per_user = 3", "goes with users in [data]"),
+     ("mu = 2.0", "mu = 2.0\nrecords_per_user = 1", "records_per_user = 1"),
+     ("[data]", "[data]\nusers = 3", "users = 3"),
      ('name = "diabetes"', 'name = "adult"', "folder is missing")],
 )
 def test_bad_files(tmp_path, capsys, old, new, words):
-    arguments = ["train", "--config", str(written(tmp_path, change=(old, new))), "--out",
+    check_refused(tmp_path, capsys, DIABETES, (old, new), words)
+
+
+def check_refused(tmp_path, capsys, text, change, words):
+    """In one line, and nothing is written."""
+    arguments = ["train", "--config", str(written(tmp_path, text, change=change)), "--out",
                  str(tmp_path / "run")]
     assert cli.main(arguments) == 2
     told = capsys.readouterr()
@@ -261,6 +278,174 @@ def test_bad_data(name):
     bad, words = BAD[name]
     with pytest.raises(ValueError, match=words):
         train.checked_data(bad)
+
+
+SELECTION = """\
+[data]
+name = "diabetes"
+[model]
+name = "linear"
+[privacy]
+epsilon = 3.0
+batch_size = 354
+steps = 3
+[selection]
+tries = "geometric"
+mean = 3
+[selection.candidates]
+learning_rate = [0.1, 0.5]
+clip_norm = [0.5, 1.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [('tries = "geometric"', "", "tries is missing in [selection]"),
+     ("mean = 3", "", "mean is missing in [selection]"),
+     ("mean = 3", "mean = 1", "mean = 1"), ("mean = 3", "mean = 3\neta = 2", "eta = 2"),
+     ("mean = 3", "mean = 3\ntimes = 2", "'times'"), ("mean = 3", "mean = '3'", "mean = '3'"),
+     ('"geometric"', '"often"', "accepted: geometric, logarithmic"),
+     ('"geometric"', '"negative_binomial"', "eta = None"),
+     ("[selection.candidates]", "[selection.candidate]", "'candidate'"),
+     ("clip_norm = [0.5, 1.0]", "delta = [1e-5]", "unknown setting 'delta'"),
+     ("clip_norm = [0.5, 1.0]", "clip_norm = 1", "is not a list of values"),
+     ("clip_norm = [0.5, 1.0]", "clip_norm = []", "is not a list of values"),
+     ("clip_norm = [0.5, 1.0]", "clip_norm = ['a']", "clip_norm = 'a'"),
+     ("clip_norm = [0.5, 1.0]", "clip_norm = [1.0, -1.0]", "clip_norm"),
+     ("clip_norm = [0.5, 1.0]", "width = [1.5]", "not a whole number"),
+     ("clip_norm = [0.5, 1.0]", "epochs = [8]", "epochs or steps"),
+     ("steps = 3", "", "steps"),
+     ("clip_norm = [0.5, 1.0]", "steps = [2, 3]", "steps is in [privacy] and in"),
+     ("learning_rate = [0.1, 0.5]", "", "learning_rate is missing in [optimizer]"),
+     ("learning_rate = [0.1, 0.5]", "learning_rate = [0.1, -0.5]", "learning_rate = -0.5"),
+     ("clip_norm = [0.5, 1.0]",
+      f"clip_norm = {[1.0 + k for k in range(501)]}", "candidates = 1002"),
+     ("epsilon = 3.0", "mu = 3.0", "a target epsilon"),
+     ("epsilon = 3.0", "epsilon = 3.0\nthreat_model = 'relaxed'", "a target epsilon"),
+     ("[selection]", "[audit]\ncanaries = 2\n[selection]", "canaries = 2 in [audit] is of one"),
+     ("[selection]", "[run]\ndiagnostics = true\n[selection]", "diagnostics = True in [run]"),
+     ("[selection]", "[run]\nrecord_releases = true\n[selection]", "record_releases = True")],
+)
+def test_bad_selections(tmp_path, capsys, old, new, words):
+    check_refused(tmp_path, capsys, SELECTION, (old, new), words)
+
+
+def test_candidates(tmp_path):
+    """All combinations, each put where it belongs; the target of one in the place of all's."""
+    config = read_config(written(tmp_path, SELECTION))
+    found = candidates_of(config)
+    assert len(found) == 4
+    assert found[1] == {"learning_rate": 0.1, "clip_norm": 1.0}
+    one = config_of(config, found[1], 1.5)
+    assert (one["optimizer"]["learning_rate"], one["privacy"]["clip_norm"]) == (0.1, 1.0)
+    assert (one["privacy"]["epsilon"], config["privacy"]["epsilon"]) == (1.5, 3.0)
+    assert config["optimizer"]["learning_rate"] is None
+
+
+def test_selection_keeps_its_target(tmp_path):
+    """Of all trainings together, and not far below; candidates with one plan share it."""
+    job = SelectionJob(read_config(written(tmp_path, SELECTION)))
+    assert 2.9 < job.selection.epsilon() <= 3.0
+    assert len(job.selection.different) == 1
+    assert len(job.candidates) == len(job.jobs) == 4
+    assert job.jobs[0].plan.profile().epsilon(1e-5)[1] < 2.5
+    assert job.spending()["target"] == "epsilon = 3 (worst case), of the selection"
+    assert "4 candidates" in job.told()
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+def test_a_selection_from_file_to_certificate(tmp_path, capsys):
+    """Trained, certified, verified; nothing is left of the others; the folder is not used twice."""
+    path, folder = written(tmp_path, SELECTION), tmp_path / "run"
+    assert cli.main(["train", "--config", str(path), "--out", str(folder), "--json"]) == 0
+    certificate = json.loads(capsys.readouterr().out)
+    assert 2.9 < certificate["adversaries"][0]["epsilon"] <= 3.0
+    assert certificate["settings"]["selected"]["learning_rate"] in (0.1, 0.5)
+    assert certificate["held_out"]["test_accuracy"] > 0
+    assert {path.name for path in folder.iterdir()} == {
+        "certificate.html", "certificate.json", "certificate.md", "config.json", "ledger.jsonl",
+        "metrics.jsonl", "model.npz", "selection.json"}
+    assert cli.main(["verify", str(folder / "certificate.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["holds"]
+    for resume in ([], ["--resume"]):
+        assert cli.main(["train", "--config", str(path), "--out", str(folder), *resume]) == 2
+        assert ("is done" if resume else "is not empty") in capsys.readouterr().err
+
+
+def test_a_selection_of_nothing(tmp_path, capsys):
+    """Said in a sentence, without a certificate."""
+    path = written(tmp_path, SELECTION,
+                   law=('"geometric"\nmean = 3', '"poisson"\nmean = 0.001'),
+                   seed=("[selection]", "[run]\nseed = 0\n[selection]"))
+    assert cli.main(["train", "--config", str(path), "--out", str(tmp_path / "run")]) == 0
+    assert "nothing was trained" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "run" / "certificate.json").exists()
+
+
+def users_file(folder, count=354, each=5):
+    (folder / "users.txt").write_text("".join(f"user {i // each}\n" for i in range(count)))
+    return f'[data]\nusers = "{folder / "users.txt"}"'
+
+
+def check_users(tmp_path):
+    """At most as many records of each user as are protected are trained on; the plan and the words
+    are of users.
+    """
+    config = read_config(written(tmp_path, data=("[data]", users_file(tmp_path)),
+                                 most=("mu = 2.0", "mu = 5.0\nrecords_per_user = 3")))
+    job = train.Job(config)
+    assert len(job.data.x) == len(job.users) == 70 * 3 + 3
+    assert np.array_equal(job.data.x[:4], datasets.diabetes().x[[0, 1, 2, 5]])
+    assert job.plan.records_per_user == 3
+    assert job.plan.dataset_size == job.records == 213
+    assert "one user with all of its records, 3 at most" in job.spending()["protects"]
+    assert list(job.users[:4]) == ["user 0"] * 3 + ["user 1"]
+
+
+def test_users(tmp_path):
+    check_users(tmp_path)
+
+
+def test_users_that_are_not_limited_are_seen(monkeypatch, tmp_path):
+    check_is_red(monkeypatch, train, "limit_records", lambda users, most: np.arange(len(users)),
+                 lambda: check_users(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+def test_users_from_file_to_certificate(tmp_path, capsys):
+    path = written(tmp_path, data=("[data]", users_file(tmp_path)),
+                   most=("mu = 2.0", "mu = 5.0\nrecords_per_user = 2"),
+                   steps=("epochs = 8", "steps = 3"),
+                   all_of_them=("batch_size = 60", "batch_size = 142"))
+    assert cli.main(["train", "--config", str(path), "--out", str(tmp_path / "run")]) == 0
+    page = (tmp_path / "run" / "certificate.html").read_text()
+    assert "one user with all of its records, 2 at most" in page
+    assert "each with all their records" in page
+    assert cli.main(["verify", str(tmp_path / "run" / "certificate.json")]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    ("a\nb\n", "2 lines; accepted: 354"), ("", "names no users"), ("a\n\nb", "line 2: no user"),
+    (b"\xff\xfe", "is no text"), (None, "cannot read")])
+def test_bad_users(tmp_path, capsys, content, words):
+    path = written(tmp_path, data=("[data]", f'[data]\nusers = "{tmp_path / "u.txt"}"'),
+                   most=("mu = 2.0", "mu = 2.0\nrecords_per_user = 3"))
+    if content is not None:
+        (tmp_path / "u.txt").write_bytes(content if isinstance(content, bytes)
+                                         else content.encode())
+    assert cli.main(["train", "--config", str(path), "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_canary_records_of_users(tmp_path):
+    with pytest.raises(ValueError, match="accepted: dirac"):
+        read_config(written(tmp_path, data=("[data]", "[data]\nusers = 'u'"),
+                            most=("mu = 2.0", "mu = 2.0\nrecords_per_user = 3"),
+                            kind=("canaries = 20", 'canaries = 20\nkind = "blank"')))
 
 
 def test_config_has_every_setting(tmp_path):

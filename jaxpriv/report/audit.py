@@ -112,7 +112,7 @@ def claims_from(described=None, mu=None, epsilon=None, delta=None):
     """
     if sum(value is not None for value in (described, mu, epsilon)) > 1:
         raise ValueError("give one claim: a mechanism, --mu or --epsilon")
-    own_delta = None if described is None else described[2]
+    table, settings, own_delta = (None, {}, None) if described is None else described
     delta = next(value for value in (delta, own_delta, 1e-5) if value is not None)
     if mu is not None:
         return [(f"claimed, μ = {mu:g}", worst_case.gaussian(mu).symmetric())], delta
@@ -121,7 +121,7 @@ def claims_from(described=None, mu=None, epsilon=None, delta=None):
         return [(name, worst_case.approximate_dp(epsilon, delta).symmetric())], delta
     if described is None:
         return [], delta
-    mechanism = described_by(*described[:2], delta)
+    mechanism = described_by(table, settings, delta)
     return [(f"claimed, {name}", curve) for name, _, curve in mechanism.adversaries()], delta
 
 

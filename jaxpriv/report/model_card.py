@@ -34,6 +34,8 @@ def model_card(certificate):
               f"- Sampling: {certificate['sampling']}."]  # fmt: skip
     if certificate.get("if_shuffled"):
         lines.append(f"- {certificate['if_shuffled']['sentence']}")
+    if "selection" in certificate:
+        lines.append(f"- {certificate['selection']['sentence']}")
     lines += [f"- Note: {note}" for note in certificate["notes"]]
     if "audit" in certificate:
         lines.append(f"- Audit: {audit_sentence(certificate['audit'], certificate)}.")

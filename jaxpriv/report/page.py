@@ -52,7 +52,8 @@ style-src 'unsafe-inline'">\
 <section class="plain"><p>{_text(plain['sentence'])}</p>{people(plain)}
 <p class="small">{_text(plain['holds'])}</p></section>
 <h2>The numbers</h2>
-<p>This {'training' if trained else 'mechanism'} is {_text(guarantee(certificate))}.</p>
+<p>This {'training' if trained else 'mechanism'} is {_text(guarantee(certificate))}.\
+{_selected(certificate)}</p>
 {_table(certificate)}
 {_notes(certificate)}
 <h2>What is assumed</h2>
@@ -82,6 +83,13 @@ def _warnings(certificate):
         found.append(f"Audit: {audit_sentence(audit, certificate)}.")
     lines = "".join(f"<p>{_noted(text)}</p>" for text in found)
     return f'<div class="warning" role="note"><b>Warning</b>{lines}</div>' if found else ""
+
+
+def _selected(certificate):
+    """What a selection cost, where there was one."""
+    if "selection" not in certificate:
+        return ""
+    return f" {_text(certificate['selection']['sentence'])}"
 
 
 def _is_warning(note):
@@ -160,7 +168,8 @@ def _technical(certificate):
                    f"{certificate['steps_run']} run"),
                   ("Held-out records", held_out_sentence(certificate["held_out"]))]  # fmt: skip
     told = "".join(f"<dt>{name}</dt><dd>{_text(text)}</dd>" for name, text in facts)
-    settings = {"mechanism": certificate["mechanism"]}
+    names = ("mechanism", "selection")
+    settings = {name: certificate[name] for name in names if name in certificate}
     if certificate.get("settings") is not None:
         settings["settings"] = certificate["settings"]
     charts = trade_off_figure(rows, delta) + profile_figure(rows, delta, measured)

@@ -19,16 +19,36 @@ from jaxpriv.training.ledger import spent
 from jaxpriv.training.models import make_model
 from jaxpriv.training.plan import Privacy
 from jaxpriv.training.run import differences, unspent
-from jaxpriv.training.sampling import sampler_of
+from jaxpriv.training.sampling import limit_records, sampler_of
 from jaxpriv.training.trainer import DPTrainer
 
 _MODEL_KEY = 0  # of the initial weights, which tell nothing of the data
 
 
 def loaded(config):
-    """(data set, number of classes).
+    """(data set, number of classes, whose record each is or None).
     Raises: ValueError for data that no model can be trained on.
     """
+    data, classes = _data(config)
+    if config["data"]["users"] is None:
+        return data, classes, None
+    data, users = _of_users(data, config)
+    return data, classes, users
+
+
+def _of_users(data, config):
+    """(data set, users) with as many records of each user as are protected."""
+    path = Path(config["data"]["folder"] or ".") / config["data"]["users"]
+    users = datasets.read_users(path)
+    if len(users) != len(data.x):
+        raise ValueError(
+            f"{path} has {len(users)} lines; accepted: {len(data.x)}, one for each training record"
+        )
+    kept = limit_records(users, config["privacy"]["records_per_user"])
+    return data._replace(x=data.x[kept], y=data.y[kept]), users[kept]
+
+
+def _data(config):
     name, folder = config["data"]["name"], config["data"]["folder"]
     loader = getattr(datasets, name)
     if name in ("digits", "diabetes"):
@@ -73,9 +93,10 @@ class Job:
     Raises: ValueError for what can't be done.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, read=None, plan=None):
+        """read: what `loaded` returns; plan: of this training, where it was made before."""
         self.config = config
-        self.data, self.classes = loaded(config)
+        self.data, self.classes, self.users = read or loaded(config)
         privacy = config["privacy"]
         names = ("epsilon", "delta", "mu", "advantage", "fpr", "tpr", "threat_model")
         self.privacy = Privacy(**{name: privacy[name] for name in names})
@@ -93,6 +114,7 @@ class Job:
                                  noise_multiplier=privacy["noise_multiplier"],
                                  clip_norm=privacy["clip_norm"], schedule=privacy["noise_schedule"],
                                  sampler=self._sampler(), noise=privacy["noise"],
+                                 records_per_user=privacy["records_per_user"] or 1,
                                  microbatch=config["run"]["microbatch"])
         if isinstance(self.canaries, int) and self.canaries > self.trainer.dim:
             raise ValueError(
@@ -102,7 +124,16 @@ class Job:
         self.records = self.trainer.counted(
             len(self.data.x), self.canaries if isinstance(self.canaries, int)
             else len(self.canaries["x"]), isinstance(self.canaries, int))
-        self.plan = self._in_reach()
+        self.plan = plan or self._in_reach()
+
+    @property
+    def examples(self):
+        """What is trained on, as `DPTrainer.fit` takes it."""
+        return {"x": self.data.x, "y": self.data.y}
+
+    def told(self):
+        """What is said before the training, in sentences."""
+        return f"{self.plan.describe()}\nTarget: {self.privacy}."
 
     def _sampler(self):
         """The one that [privacy] names, with the settings that it takes; None if it names none."""
@@ -187,7 +218,7 @@ class Job:
         run = self.config["run"]
         if not resume:
             claim(folder)
-        return self.trainer.fit({"x": self.data.x, "y": self.data.y}, plan=self.plan,
+        return self.trainer.fit(self.examples, users=self.users, plan=self.plan,
                                 seed=run["seed"], folder=folder, resume=resume,
                                 evaluate=self.evaluate, evaluate_every=run["evaluate_every"],
                                 checkpoint_every=run["checkpoint_every"], canaries=self.canaries,

@@ -19,6 +19,7 @@ from jaxpriv.report.certificate import gains_nothing, notes_of, vacuous
 from jaxpriv.report.page import write_certificate
 from jaxpriv.report.plain_words import in_plain_words
 from jaxpriv.report.profiles import lines_of
+from jaxpriv.report.selected import STANDS_ALONE, of_selection
 from jaxpriv.report.shuffled import plan_if_shuffled
 from jaxpriv.report.table import render
 from jaxpriv.report.terminal import Line
@@ -117,6 +118,8 @@ def against_curve(audit, row, delta):
 
 def training_certificate(trained, audit, settings):
     """Everything a certificate says of a `Trained`, the worst case first."""
+    if trained.selection is not None:
+        return _selected(trained, settings)
     plan = trained.plan
     rows = rows_of(plan, trained.spent)
     audit = against_curve(audit, rows[0], plan.delta)
@@ -132,6 +135,21 @@ def training_certificate(trained, audit, settings):
         "held_out": trained.history[-1] if trained.history else {}, "history": trained.history,
         "assumptions": assumptions_of(trained.private, added, epsilon, plan.whole_numbers),
         "settings": settings,
+    }
+
+
+def _selected(trained, settings):
+    """That of the best of a random number of trainings: nothing in it holds of one alone."""
+    selection = trained.selection
+    found = of_selection(selection, trained.plan)
+    told = trained.private, found["noise_delta"], found["selection"]["epsilon_of_one"]
+    return {
+        **found, "delta": selection.delta, "target": f"{trained.privacy}, of each training",
+        "private": trained.private, "steps_run": trained.steps, "steps_counted": trained.spent,
+        "audit": None, "held_out": trained.history[-1] if trained.history else {},
+        "notes": [STANDS_ALONE, *vacuous(found["adversaries"][0]["epsilon"], selection.delta)],
+        "history": trained.history, "settings": settings,
+        "assumptions": assumptions_of(*told, trained.plan.whole_numbers),
     }
 
 
@@ -166,5 +184,6 @@ def render_training(certificate):
     warning = [] if certificate["private"] else [Line(NOT_PRIVATE, "bold red")]
     table = render({**certificate, "adversaries": rows})
     held_out = held_out_sentence(certificate["held_out"])
-    return Group(*warning, table, Line(f"Held-out records: {held_out}."),
+    selected = [Line(each["sentence"]) for each in (certificate.get("selection"),) if each]
+    return Group(*warning, table, *selected, Line(f"Held-out records: {held_out}."),
                  Line(f"Audit: {audit_sentence(certificate['audit'], certificate)}."))

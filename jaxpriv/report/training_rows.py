@@ -4,8 +4,9 @@ import math
 
 from jaxpriv.bridges import points
 from jaxpriv.report.certificate import FALSE_POSITIVE_RATES
-from jaxpriv.report.profiles import chords, epsilons_of, profile_of
+from jaxpriv.report.profiles import epsilons_of, profile_of
 from jaxpriv.training.plan import ASSUMPTIONS
+from jaxpriv.training.profile import chords
 
 NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
 # the relaxed curve takes a second for each evaluation
@@ -18,7 +19,7 @@ def rows_of(plan, spent):
     models, slow = plan.threat_models, plan.sampler.slow
     profiles = [(NAMES[model], plan.profile(model, spent, _COARSE if slow else _PRECISION[model]))
                 for model in models]
-    found = [_numbers(profile, plan.delta) for _, profile in profiles]
+    found = [numbers_of(profile, plan.delta) for _, profile in profiles]
     epsilons = epsilons_of(found[0]["epsilon"])
     for numbers, model, (name, profile) in zip(found, models, profiles, strict=True):
         numbers["profile"] = _profile(profile, epsilons, name == NAMES["relaxed"])
@@ -35,7 +36,7 @@ def noise_delta(plan, spent, rows):
     return plan.noise_delta(math.inf if epsilon is None else epsilon, spent)
 
 
-def _numbers(profile, delta):
+def numbers_of(profile, delta):
     low, high = profile.epsilon(delta)
     return {"epsilon_lower": low, "epsilon": high if math.isfinite(high) else None,
             "mu_at_slack": None,  # here in the order of the table

@@ -45,6 +45,8 @@ def assumptions_of(private, added, epsilon, whole_numbers=False):
 
 def audit_sentence(audit, certificate):
     """What the canaries of the run prove, in one sentence."""
+    if certificate.get("selection"):
+        return "none: canaries audit one training, not the best of several"
     if audit is None:
         return "none: fewer than two canaries in the data, or out of it"
     said = (

@@ -24,7 +24,8 @@ _SETTINGS = ("batches", "epochs", "people", "took_part", "accused")  # neither
 _WORDS = ("description", "adjacency", "sampling", "assumption", "sentence", "holds", "notes",
           "assumptions")  # fmt: skip
 _TABLES = {"tpr_at_fpr": "TPR at FPR", "profile": "delta at epsilon"}
-_NUMBERS = (*_LOWER, "epsilon", "mu_at_slack", "advantage", "noise_delta", "right")
+_NUMBERS = (*_LOWER, "epsilon", "mu_at_slack", "advantage", "noise_delta", "right",
+            "epsilon_of_one")
 _QUIET = re.compile("^mechanism|delta at epsilon")
 _TAKEN = {
     "steps_counted": "how many steps the training's ledger counts",
@@ -92,6 +93,11 @@ def verify(certificate: dict[str, Any]) -> dict[str, Any]:
     if certificate.get("if_shuffled") or own["if_shuffled"]:
         checks += _compared("if shuffled: ", certificate.get("if_shuffled") or {},
                             own["if_shuffled"] or {})  # fmt: skip
+    if "selection" in own:
+        checks += _compared("selection: ", certificate["selection"], own["selection"])
+        known = own["mechanism"] in own["selection"]["mechanisms"]
+        checks.append(_check("mechanism", "the winner's",
+                             "among those" if known else "none of those", known))
     plain = certificate.get("in_plain_words")
     checks += _compared("in plain words: ", plain if isinstance(plain, dict) else {},
                         own["in_plain_words"])  # fmt: skip
@@ -109,8 +115,12 @@ def _again(certificate):
     try:
         made = _mechanism(certificate["mechanism"], certificate["delta"])
         if "steps_counted" in certificate:
-            found = _of_training(made, certificate["steps_counted"])
-            told = found["noise_delta"], found["adversaries"][0]["epsilon"]
+            if "selection" in certificate:
+                found = _of_selection(made, certificate)
+                told = found["noise_delta"], found["selection"]["epsilon_of_one"]
+            else:
+                found = _of_training(made, certificate["steps_counted"])
+                told = found["noise_delta"], found["adversaries"][0]["epsilon"]
             said = assumptions_of(certificate["private"], *told, made.whole_numbers)
             return {**found, "assumptions": said}
         return certify(made, certificate["delta"])
@@ -155,6 +165,15 @@ def _of_training(plan, spent):
         "in_plain_words": in_plain_words(lines_of(rows[0], plan.delta), plan.protects),
         "if_shuffled": plan_if_shuffled(plan, spent, rows[0]["epsilon"]),
     }  # fmt: skip
+
+
+def _of_selection(plan, certificate):
+    """What the certificate of a selection says, of all that was selected from."""
+    from jaxpriv.report.selected import of_selection, selection_of
+
+    delta, settings = certificate["delta"], certificate["selection"]
+    selection = selection_of(settings, lambda each: _mechanism(each, delta))
+    return of_selection(selection, plan)
 
 
 def _compared(place, claimed, own):

@@ -7,6 +7,8 @@ any epsilon is a bound of everything else.
 
 import math
 
+import numpy as np
+
 from jaxpriv._checks import UNIT, Domain, check_number
 from jaxpriv.tradeoff.certified import probabilities
 
@@ -150,6 +152,20 @@ class CertifiedProfile:
                 break
             points = sorted([*points, (new, line(new))])
         return min(value for _, value in points)
+
+
+def chords(known, epsilons):
+    """Upper bounds of delta at `epsilons` from those at others: delta is convex in e^epsilon, so
+    chords between upper bounds lie above it, and beyond the last it is no larger.
+
+    Args: known: [(epsilon, upper bound of delta)], epsilon >= 0, that of 0 among them.
+
+        >>> chords([(0.0, 0.5), (1.0, 0.1)], [0.0, 0.5, 2.0]).round(4).tolist()
+        [0.5, 0.349, 0.1]
+    """
+    at, deltas = (np.asarray(column) for column in zip(*sorted(known)))
+    between = np.interp(np.expm1(epsilons), np.expm1(at), deltas)
+    return np.minimum(between * (1 + 1e-14) + 1e-15 * deltas[0], deltas[0])
 
 
 def _vertex(left, middle, right):

@@ -47,7 +47,7 @@ class Run:
         header = _header(settings) | _fingerprints(keys, data)
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            lock = _locked(folder)
+            lock = locked(folder)
             stack.callback(os.close, lock)
             if not unspent(folder):
                 raise ValueError(
@@ -81,7 +81,7 @@ class Run:
             )
         with contextlib.ExitStack() as stack:
             ledger = stack.enter_context(Ledger.open(folder / "ledger.jsonl"))
-            lock = _locked(folder)
+            lock = locked(folder)
             stack.callback(os.close, lock)
             told = dict(ledger.header)
             before = {name: told.pop(name, None) for name in ("keys", "data")}
@@ -198,7 +198,7 @@ class Run:
             os.close(self._lock)
 
 
-def _locked(folder):
+def locked(folder):
     """The folder, open and locked until it is closed:
     two starts at once would take each other's files away.
     """

@@ -28,6 +28,7 @@ from jaxpriv.training.run import Run
 from jaxpriv.training.sampling.each_step import Poisson
 from jaxpriv.training.sampling.sampler import Sampler
 from jaxpriv.training.sampling.users import check_users
+from jaxpriv.training.selection import Selection
 from jaxpriv.training.sharding import SPLIT, data_mesh, put_in_parts
 from jaxpriv.training.step import fresh_state, make_step
 from jaxpriv.training.trainable import refuse_batch_statistics
@@ -44,6 +45,8 @@ class Trained:
     where noise came from a seed. canary_members: which candidates were in the data, with
     canary_scores (of Dirac canaries) for `auditing.one_run`.
     releases: `Float[numpy.ndarray, "steps dim"]`, where they were recorded; else None.
+    selection: None, or for the best of several trainings (`training.best_of`) what was selected
+    from; epsilon is then of the selection, and history tells none.
     """
 
     model: Any
@@ -57,6 +60,7 @@ class Trained:
     canary_scores: np.ndarray
     canary_members: np.ndarray
     releases: np.ndarray | None
+    selection: Selection | None = None
 
 
 class _Planted(NamedTuple):
@@ -234,7 +238,7 @@ class DPTrainer:
             can't be written, before its steps.
         """
         dirac = isinstance(canaries, (int, np.integer))
-        records, candidates = _records(data), int(canaries) if dirac else _records(canaries)
+        records, candidates = records_of(data), int(canaries) if dirac else records_of(canaries)
         everyone = self.counted(records, candidates, dirac, plan)
         plan = self.plan(everyone) if plan is None else plan
         check_users(users, records, plan)
@@ -359,7 +363,7 @@ class DPTrainer:
                        None if releases is None else np.asarray(releases[:at]))
 
 
-def _records(data):
+def records_of(data):
     """The number of records; one clear error for data that is none."""
     leaves = jax.tree.leaves_with_path(data)
     sizes = {np.shape(leaf)[:1] for _, leaf in leaves}

@@ -18,7 +18,7 @@ from jaxpriv import training
 from jaxpriv.report import certify_training
 from jaxpriv.report.digest import with_digest
 from jaxpriv.report.training import _arrays
-from jaxpriv.training.run import _locked
+from jaxpriv.training.run import locked
 from tests.training.problems import GENEROUS, STEPS, Cheap, data, equal, loss, trainer
 
 DATA = data()
@@ -120,7 +120,7 @@ def test_two_starts_at_once(tmp_path):
     folder = tmp_path / "run"
     crashed(folder)
     before = sorted(path.name for path in folder.iterdir())
-    lock = _locked(folder)
+    lock = locked(folder)
     for resume in (False, True):
         with pytest.raises(ValueError, match="in use by another process"):
             trainer().fit(DATA, folder=folder, resume=resume, evaluate_every=3, checkpoint_every=5)

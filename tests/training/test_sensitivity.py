@@ -15,6 +15,7 @@ from jaxpriv import training
 from jaxpriv.training import ghost, step
 from tests.slips import check_is_red
 from tests.training import (
+    test_best,
     test_clipping,
     test_ghost,
     test_grid,
@@ -116,6 +117,14 @@ def every_step_the_first(*arguments, true=training.private, **settings):
     return run
 
 
+def the_last(*arguments, true=training.best_of, **settings):
+    """The last of the tries, whatever its score."""
+    count = iter(range(10**9))
+    score = settings["score"]
+    last = true(*arguments, **{**settings, "score": lambda model: score(model) * 0 + next(count)})
+    return dataclasses.replace(last, score=float(score(last.trained.model)))
+
+
 def not_written(self, until):
     self.reserved = until
 
@@ -143,6 +152,7 @@ SLIPS = {
     "the last reservation not read": ("spent", lambda path, true=training.spent: (true(path)[0], 0),
                                       test_ledger.check_reserve),
     "records of anybody": ("limit_records", any_records, test_samplers.check_limit_records),
+    "the last try": ("best_of", the_last, test_best.check_best),
     "a step that does not count": ("private", every_step_the_first, test_private.check_loop),
     "one step for all": (
         "capacity",
