@@ -412,6 +412,12 @@ def test_users_that_are_not_limited_are_seen(monkeypatch, tmp_path):
                  lambda: check_users(tmp_path))
 
 
+def test_users_of_other_records_are_seen(monkeypatch, tmp_path):
+    check_is_red(monkeypatch, datasets, "read_users",
+                 lambda path, true=datasets.read_users: true(path)[::-1],
+                 lambda: check_users(tmp_path))
+
+
 @pytest.mark.slow
 @pytest.mark.optimized
 def test_users_from_file_to_certificate(tmp_path, capsys):
