@@ -153,13 +153,20 @@ def test_a_selection_sold_as_one_training(certificate):
     assert "relaxed" in failed(certificate)
 
 
-@pytest.mark.parametrize("selection", [
-    [], {"tries": {"law": "best", "mean": 4}, "mechanisms": []}, {"tries": {}},
-    {"tries": {"law": "geometric", "mean": 4}, "mechanisms": []},
-    {"tries": {"law": "geometric", "mean": 0.5}, "mechanisms": [{}]}])
-def test_no_selection(certificate, selection):
-    with pytest.raises(ValueError):  # noqa: PT011
+@pytest.mark.parametrize(("selection", "words"), [
+    ([], "is none of a certificate"), ({"tries": {}}, "is none of a certificate: 'mechanisms'"),
+    ({"tries": {"law": "best", "mean": 4}, "mechanisms": []}, "tries = 'best'"),
+    ({"tries": {"law": "geometric", "mean": 4}, "mechanisms": []}, "no candidates"),
+    ({"tries": {"law": "geometric", "mean": 4}, "mechanisms": [{}]}, "'steps'")])
+def test_no_selection(certificate, selection, words):
+    with pytest.raises(ValueError, match=words):
         again({**certificate, "selection": selection})
+
+
+def test_a_law_that_is_none(certificate):
+    certificate["selection"]["tries"]["mean"] = 0.5
+    with pytest.raises(ValueError, match=r"mean = 0\.5"):
+        again(certificate)
 
 
 def test_without_any_guarantee():

@@ -60,11 +60,11 @@ def sentence(selection, epsilon):
     eta = f", η = {named['eta']:g}" if "eta" in named else ""
     law = f"{named['law'].replace('_', ' ')} law{eta}"
     one = selection.epsilon_of_one
+    alone = shown(one if math.isfinite(one) else None)
     return (
         f"This is the best of a random number of trainings, {named['mean']:g} on average ({law}), "
         f"of which nothing else is told: that costs ε ≤ {shown(epsilon)} at δ = "
-        f"{selection.delta:g} instead of the ε ≤ {shown(one if math.isfinite(one) else None)} of "
-        "one training."
+        f"{selection.delta:g} instead of the ε ≤ {alone} of one training."
     )
 
 

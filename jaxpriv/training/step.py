@@ -29,6 +29,8 @@ from jaxpriv.training.sharding import (
 )
 from jaxpriv.training.streams import stream_of
 
+_PLAIN = Clipping()
+
 
 class State(NamedTuple):
     """All that changes from step to step.
@@ -56,7 +58,7 @@ class Diagnostics(NamedTuple):
     non_finite: jax.Array
 
 
-def fresh_state(parameters, optimizer, plan, clipping=Clipping(), canaries=0):  # noqa: B008
+def fresh_state(parameters, optimizer, plan, clipping=_PLAIN, canaries=0):
     """The `State` before the first step, of copies: the step may use up what it is given."""
     parameters = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), parameters)
     width = jax.dtypes.canonicalize_dtype(

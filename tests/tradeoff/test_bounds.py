@@ -40,6 +40,31 @@ def test_beta(name):
     assert np.all((low >= 0) & (high <= 1 - ALPHA + 1e-15))
 
 
+NEAR_ONE = np.array([0.94, 0.9945, 0.9998])
+
+
+@pytest.mark.parametrize("curve", [
+    worst_case.subsampled_gaussian(1.0, 0.01, 100).symmetric(),
+    relaxed.subsampled_gaussian(1.0, 0.01, 100, dim=1).symmetric()], ids=["worst", "relaxed"])
+def test_beta_near_the_end(curve):
+    """A symmetric curve is its own inverse: f(high) <= alpha <= f(low), where brackets of the other
+    end, whose betas are near 1, say so.
+    """
+    low, high = curve.beta_bounds(NEAR_ONE)
+    assert np.all(high - low <= 1e-6 * low)
+    assert np.all(curve.beta_bounds(high)[0] <= NEAR_ONE)
+    assert np.all(curve.beta_bounds(low)[1] >= NEAR_ONE)
+
+
+def test_beta_of_rare_errors():
+    """Gaussian noise at a type I error that is lost beside 1."""
+    low, high = worst_case.gaussian(1.0).beta_bounds(1e-8)
+    truth = NORM.cdf(NORM.isf(1e-8) - 1.0)
+    assert low <= truth + 1e-16
+    assert truth <= high + 1e-16
+    assert high - low < 1e-10
+
+
 def test_mu():
     """Exact for Gaussian noise; for Laplace noise the curves meet at
     alpha = beta = e^(-ratio/2)/2.

@@ -5,6 +5,7 @@ batch size, and steps. What it draws and what it claims are one object, so that 
 draw in one way and be accounted in another.
 """
 
+import abc
 import dataclasses
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ _CHANGES = {"add_remove": "add/remove", "zero_out": "zero out"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampler:
+class Sampler(abc.ABC):
     """How records come into the batches of a training.
 
     Class attributes:
@@ -38,13 +39,14 @@ class Sampler:
 
     def check(self, plan):
         """Raise ValueError for a plan whose batches cannot be drawn so."""
+        del plan
 
+    @abc.abstractmethod
     def curve(self, plan, parts):
         """The curve of both directions, of one record.
 
         parts: [(noise multiplier, number of steps)]; with `one_noise` a single one.
         """
-        raise NotImplementedError
 
     def user_curve(self, plan, parts):
         """The curve of a user's `plan.records_per_user` records together."""
@@ -60,11 +62,11 @@ class Sampler:
         """
         return 0.0
 
+    @abc.abstractmethod
     def rows(self, plan, records):
         """The physical batch, which is too small in the whole training with a probability below
         `failure`, with room left for what a user has.
         """
-        raise NotImplementedError
 
     def period(self, plan):
         """The number of steps that `drawn` is for."""
@@ -74,13 +76,13 @@ class Sampler:
         """What is drawn once for all steps of a period."""
         return ()
 
+    @abc.abstractmethod
     def batch(self, plan, key, step, records, drawn, rows):
         """The `Batch` of a step, of `rows` or fewer. key: of this step; drawn: of its period."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def describe(self, plan):
         """How batches are drawn, in one sentence."""
-        raise NotImplementedError
 
     def adjacency(self, plan):
         """Which data sets are neighbours, in one sentence."""
