@@ -11,7 +11,6 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import line
-from jaxpriv.composition.chain import MOST, RARE
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.composition.gridded import Gridded
@@ -40,6 +39,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
 _DEEP = -60.0  # log delta below which it does not
+_SEEN = -690.0  # log delta down to which a lattice of one eps sees
 
 
 @pytree
@@ -155,8 +155,10 @@ class Composed(Directed):
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
-        if self.directed(reverse)._rarely_heavy():  # no search is worth while: laws are asked next
-            found = [np.where(np.isnan(end), worst, end) for end, worst in zip(found, (0, np.inf))]
+        if all(isinstance(term.transform, Stepped) for term in self.terms):
+            # no search is worth while: laws are asked next, which see delta so far down
+            lost = np.isnan(found[0]) & (log_delta > _SEEN)
+            found = [np.where(lost, worst, end) for end, worst in zip(found, (0.0, np.inf))]
         found = [np.where(nothing, 0.0, end) for end in found]
 
         def search(own, lowest, log_delta):
@@ -264,18 +266,6 @@ class Composed(Directed):
         lattice = self.on_lattice()
         if lattice is not None:
             yield lattice
-
-    def _rarely_heavy(self):
-        """Few steps of which seldom one tells anything: the transforms may decay slowly, and where
-        they do the laws serve; but for the bounded losses of the other direction.
-        """
-        if not all(isinstance(term.transform, Stepped) and not np.any(term.transform.reverse)
-                   for term in self.terms):
-            return False
-        steps = [resolved((term.count, term.transform.rate), np.float64) for term in self.terms]
-        count = sum(np.sum(count, -1) for count, _ in steps)
-        heavy = sum(np.sum(count * rate, -1) for count, rate in steps)
-        return bool(np.all((count <= MOST) & (heavy <= RARE)))
 
     def on_lattice(self):
         """The same experiment by its laws in place of its transforms; None where these are of

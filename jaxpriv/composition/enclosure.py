@@ -323,9 +323,10 @@ def _where_met(terms, targets, kind, patience):
         spectrum = Spectrum(terms, eps, kind, patience, None if attempt else saddle)
         done = done & spectrum.kept.done
         eps, serves, followed = spectrum.kept.newton(goal)
-        # where the frequencies did not end the saddle-point approximation may have served itself
-        lost = ~done | spectrum.endless
-        if np.all(serves & followed | ~reachable | lost):
+        # where the frequencies did not end the saddle-point approximation may have served itself;
+        # of what a line sees only as rounding another one has never been seen to see more
+        lost = ~done | spectrum.endless | ~followed
+        if np.all(serves | ~reachable | lost):
             break
 
     low, high = stepped_out(

@@ -12,11 +12,12 @@ import math
 from jaxpriv import _array as xp
 
 FEW, MANY = 4, 8  # paths, as they are asked for
+_NODES = 1 << 18  # of a path, at most: a lower one would take longer than it saves
 
 
 def decay_on_paths(transform, tilt, lower):
     """(log |weights|, angles of 1+u) along paths, so many times as low as the strip's middle, and
-    their rules' errors.
+    their rules' errors; lowest last, and those left out that would have too many nodes.
 
     The rule for a modulus, which is (f(z) f(2 Re z - z))^1/2 with f conjugated, has by Cauchy and
     Schwarz the error bound of the rule for f itself. The nodes are as many times denser as the path
@@ -25,6 +26,8 @@ def decay_on_paths(transform, tilt, lower):
     top = tilt.height
     sizes, angles, errors = [], [], []
     for parts in lower:
+        if sizes and parts * len(tilt.x) > _NODES:
+            break
         theta = top / parts
         offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
         x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
