@@ -151,16 +151,42 @@ class Gridded(Directed):
         return xp.where(above | below | ~leaks, self._flat(eps), value)
 
     def bracket(self, low, high, reverse):
-        """Of whole steps, at one eps = low = high."""
+        """Of whole steps, at one eps = low = high; by NumPy many eps of one curve share lattices."""
         del low
+        if not xp.any_jax(self, high) and high.size > laid.FEW and self._one_curve():
+            found = self.directed(reverse)._of_one_curve(np.where(np.isfinite(high), high, 0.0))
+            return self._inside(high, reverse, *found)
         found = self.brackets_near(high, high[None], reverse)
         return tuple(xp.squeeze(part, 0) for part in found)
+
+    def _one_curve(self):
+        """Do all of the batch have the same parameters, direction apart?"""
+        one = (slice(1),) * self.flipped.ndim
+        leaves = map(np.asarray, jax.tree.leaves((self.steps, self.width)))
+        return all((leaf == leaf[one]).all() for leaf in leaves)
+
+    def _of_one_curve(self, eps):
+        """Brackets at every eps, those next to the same middle from the same lattices."""
+        found = np.empty((3, *eps.shape))
+        for way in np.unique(self.flipped):
+            own = self.flipped == way
+            one = xp.row(self, tuple(np.argwhere(own)[0]))
+            middle = np.array([laid.near(one, one.tables(), value) for value in eps[own]])
+            parts = found[:, own]
+            for center in np.unique(middle):
+                here = middle == center
+                parts[:, here] = grown.brackets(one, center, eps[own][here])
+            found[:, own] = parts
+        return found
 
     def brackets_near(self, center, ends, reverse):
         """From the lattices around the center."""
         values = xp.concatenate([center[..., None], xp.moveaxis(ends, 0, -1)], -1)
         found = self.directed(reverse).each(_brackets_of, values)
-        lower, upper, rate = (xp.moveaxis(part, -1, 0) for part in found)
+        return self._inside(ends, reverse, *(xp.moveaxis(part, -1, 0) for part in found))
+
+    def _inside(self, ends, reverse, lower, upper, rate):
+        """Brackets at `ends`, and what is exact beyond all losses."""
         above, below, leaks = self._outside(ends, reverse)
         flat = below | ~leaks
         exact = self._flat(ends)
