@@ -151,7 +151,7 @@ class Gridded(Directed):
         return xp.where(above | below | ~leaks, self._flat(eps), value)
 
     def bracket(self, low, high, reverse):
-        """Of whole steps, at one eps = low = high; by NumPy many eps of one curve share lattices."""
+        """Of whole steps, at one eps = low = high; by NumPy many of one curve share lattices."""
         del low
         if not xp.any_jax(self, high) and high.size > laid.FEW and self._one_curve():
             found = self.directed(reverse)._of_one_curve(np.where(np.isfinite(high), high, 0.0))

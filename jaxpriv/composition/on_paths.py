@@ -25,9 +25,7 @@ def decay_on_paths(transform, tilt, lower):
     """
     top = tilt.height
     sizes, angles, errors = [], [], []
-    for parts in lower:
-        if sizes and parts * len(tilt.x) > _NODES:
-            break
+    for parts in [parts for parts in lower if parts * len(tilt.x) <= _NODES] or lower[:1]:
         theta = top / parts
         offsets = (xp.arange(parts, dtype=tilt.x.dtype) + 0.5) / parts - 0.5
         x = xp.concatenate([tilt.x + offset * tilt.step for offset in offsets])
