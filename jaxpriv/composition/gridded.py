@@ -23,6 +23,7 @@ from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 
+_LITTLE = 1e-3  # width of log delta above which an eps gets lattices of its own
 _HELPLESS = 0.1  # widths of epsilon, relative, from which on the general search is tried
 
 
@@ -166,16 +167,20 @@ class Gridded(Directed):
         return all((leaf == leaf[one]).all() for leaf in leaves)
 
     def _of_one_curve(self, eps):
-        """Brackets at every eps, those next to the same middle from the same lattices."""
+        """Brackets at every eps: those next to the same middle from the same lattices, or from
+        their own where those say little, as of a middle beyond all losses.
+        """
         found = np.empty((3, *eps.shape))
         for way in np.unique(self.flipped):
             own = self.flipped == way
-            one = xp.row(self, tuple(np.argwhere(own)[0]))
-            middle = np.array([laid.near(one, one.tables(), value) for value in eps[own]])
-            parts = found[:, own]
+            one, at = xp.row(self, tuple(np.argwhere(own)[0])), eps[own]
+            middle = np.array([laid.near(one, one.tables(), value) for value in at])
+            parts = np.empty((3, at.size))
             for center in np.unique(middle):
                 here = middle == center
-                parts[:, here] = grown.brackets(one, center, eps[own][here])
+                parts[:, here] = grown.brackets(one, center, at[here])
+            for k in np.flatnonzero(~(parts[1] <= parts[0] + _LITTLE)):
+                parts[:, k : k + 1] = grown.brackets(one, at[k], at[k : k + 1])
             found[:, own] = parts
         return found
 
