@@ -24,6 +24,8 @@ extensions = [
 exclude_patterns = ["_build"]
 html_theme = "sphinx_book_theme"
 html_title = "jaxpriv"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme_options = {"show_toc_level": 2, "use_download_button": False,
                       "navbar_persistent": []}
 
