@@ -16,7 +16,7 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
-_LAWS, _LABELS, _TABLES = 10, 5, 64  # kept at most, of 8 MB, 6 MB and 100 KB
+_LAWS, _LABELS, _TABLES = 24, 12, 64  # kept at most, of 8 MB, 6 MB and 100 KB
 _laws: OrderedDict = OrderedDict()
 _labels: OrderedDict = OrderedDict()
 _tables: OrderedDict = OrderedDict()

@@ -11,7 +11,7 @@ from jaxpriv.report.train import Job, loaded
 from jaxpriv.report.train_config import candidates_of, config_of
 from jaxpriv.report.training import certify_training
 from jaxpriv.training.best import best_of
-from jaxpriv.training.selection import Selection, epsilon_of_each, tries_of
+from jaxpriv.training.selection import Selection, tries_of
 
 _SCORE = "test_accuracy"
 _NOTHING = (
@@ -32,12 +32,12 @@ class SelectionJob:
         self._tries = tries_of(table["tries"], table["mean"], table["eta"])
         self._read = loaded(config)
         target = config["privacy"]["epsilon"]
-        one = epsilon_of_each(lambda each: self._selection(each).epsilon(), target)
-        self.selection = self._selection(one)
+        one = Selection.epsilon_of_each(self._tries, self._plans, target)
+        self.selection = Selection(self._tries, self._plans(one))
         self.jobs = [Job(config_of(config, candidate, one), self._read, plan)
                      for candidate, plan in zip(self.candidates, self.selection.plans)]
 
-    def _selection(self, epsilon):
+    def _plans(self, epsilon):
         """Of trainings with this epsilon each; those that differ in learning rates or clipping
         norms have the same plan.
         """
@@ -51,7 +51,7 @@ class SelectionJob:
             if key not in plans:
                 plans[key] = Job(config, self._read).plan
             found.append(plans[key])
-        return Selection(self._tries, tuple(found))
+        return tuple(found)
 
     @property
     def _sentence(self):

@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from jaxpriv._checks import POSITIVE, check_number
 from jaxpriv._types import Numbers
 from jaxpriv.accounting.selection import epsilon_of_best
 from jaxpriv.accounting.tries import NegativeBinomialTries, PoissonTries
@@ -45,35 +46,6 @@ def tries_of(law: str, mean: float, eta: float | None = None) -> Any:
     if law == "poisson":
         return PoissonTries(mean)
     return NegativeBinomialTries(mean, _ETAS[law] if eta is None else eta)
-
-
-def epsilon_of_each(cost: Callable[[float], float], target: float) -> float:
-    """The epsilon that each training may have, so that the best of them keeps a target.
-
-    Args:
-        cost: epsilon of one -> upper bound of that of the selection, increasing, about in
-            proportion. target: in (0, inf).
-
-    Returns: an epsilon whose cost is at most `target`, and above 0.998 of it if one is found.
-    Raises: ValueError where none is found.
-
-        >>> print(f"{epsilon_of_each(lambda one: 2 * one + 0.5, 3.0):.3f}")
-        1.249
-    """
-    one, kept = target / 2, 0.0
-    for _ in range(_ROUNDS):
-        found = cost(one)
-        kept = max(kept, one) if found <= target else kept
-        if target * (1 - 2 * _SHORT) <= found <= target:
-            break
-        # of a cost in proportion this would be the last round
-        one *= (1 - _SHORT) * target / found if math.isfinite(found) else 0.5
-    if not kept:
-        raise ValueError(
-            f"epsilon = {target:g} of a selection needs trainings of epsilon below {one:.3g}; "
-            "accepted: a larger one, or fewer tries"
-        )
-    return kept
 
 
 @dataclass(frozen=True)
@@ -113,6 +85,45 @@ class Selection:
                         f"candidates differ in {name}: {one} and {other}; accepted: trainings that "
                         "protect the same, at the same delta"
                     )
+
+    @classmethod
+    def epsilon_of_each(
+        cls, tries: Any, plans_of: Callable[[float], Sequence[Plan]], epsilon: float
+    ) -> float:
+        """The epsilon that each training may have, so that the best of them has this one.
+
+        Args:
+            tries: as of the selection. plans_of: epsilon of each -> the candidates' plans.
+            epsilon: of the selection, in (0, inf).
+
+        Returns: an epsilon at which the selection's is at most the one asked for by its upper
+            bound, and above 0.998 of it if one is found.
+        Raises: ValueError for an epsilon outside its range, where none is found, and what
+            `plans_of` raises.
+
+            >>> from jaxpriv.accounting import NegativeBinomialTries
+            >>> from jaxpriv.training import Privacy, make_plan
+            >>> def plans_of(one):
+            ...     return [make_plan(Privacy(epsilon=one), 1000, 10, batch_size=100, steps=50)]
+            >>> one = Selection.epsilon_of_each(NegativeBinomialTries(10.0), plans_of, 2.0)
+            >>> print(f"{one:.2f}")
+            1.25
+        """
+        check_number("epsilon", epsilon, POSITIVE)
+        one, kept = epsilon / 2, 0.0
+        for _ in range(_ROUNDS):
+            found = cls(tries, tuple(plans_of(one))).epsilon()
+            kept = max(kept, one) if found <= epsilon else kept
+            if epsilon * (1 - 2 * _SHORT) <= found <= epsilon:
+                break
+            # of a cost in proportion this would be the last round
+            one *= (1 - _SHORT) * epsilon / found if math.isfinite(found) else 0.5
+        if not kept:
+            raise ValueError(
+                f"epsilon = {epsilon:g} of a selection needs trainings of epsilon below {one:.3g}; "
+                "accepted: a larger one, or fewer tries"
+            )
+        return kept
 
     @property
     def delta(self) -> float:

@@ -179,6 +179,44 @@ def test_worst_of_plans():
     assert Selection(accounting.PoissonTries(5.0), (less,)).epsilon_lower == 0.0
 
 
+def one_release(epsilon):
+    privacy = training.Privacy(epsilon=epsilon)
+    return [training.make_plan(privacy, 100, 1, batch_size=100, steps=1)]
+
+
+def check_each():
+    """The selection just meets its target; that by the largest of K noisy numbers is no better
+    than half of that.
+    """
+    for target in (0.5, 3.0):
+        one = Selection.epsilon_of_each(TRIES, one_release, target)
+        (plan,) = one_release(one)
+        assert 0.997 * target < Selection(TRIES, (plan,)).epsilon() <= target
+        assert exact(target / 2, 1 / plan.noise_multipliers[0], TRIES) > plan.delta
+
+
+def test_each_of_a_target():
+    check_each()
+
+
+def test_each_as_if_it_were_alone_is_seen(monkeypatch):
+    check_is_red(monkeypatch, Selection, "epsilon_of_each",
+                 classmethod(lambda cls, tries, plans_of, epsilon: epsilon), check_each)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
+def test_no_target(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        Selection.epsilon_of_each(TRIES, one_release, epsilon)
+
+
+def test_a_target_that_none_keeps():
+    """Where trainings cost what they cost, whatever is asked of them."""
+    plans = (training.Plan(100, 100, (1.0,), 1),)
+    with pytest.raises(ValueError, match="needs trainings of epsilon below"):
+        Selection.epsilon_of_each(TRIES, lambda one: plans, 0.1)
+
+
 def test_points_hold():
     plan = training.Plan(100, 100, (1.0,), 1)
     chosen = Selection(TRIES, (plan,))
