@@ -34,12 +34,11 @@ from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.experiment import Point, padded
+from jaxpriv.tradeoff.experiment import DEEPEST, Point, padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
 _DEEP = -60.0  # log delta below which it does not
-_SEEN = -690.0  # log delta down to which a lattice of one eps sees
 
 
 @pytree
@@ -155,9 +154,9 @@ class Composed(Directed):
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
-        if all(isinstance(term.transform, Stepped) for term in self.terms):
-            # no search is worth while: laws are asked next, which see delta so far down
-            lost = np.isnan(found[0]) & (log_delta > _SEEN)
+        if self._has_laws():
+            # no search is worth while: they are asked next
+            lost = np.isnan(found[0]) & (log_delta > DEEPEST)
             found = [np.where(lost, worst, end) for end, worst in zip(found, (0.0, np.inf))]
         found = [np.where(nothing, 0.0, end) for end in found]
 
@@ -267,11 +266,13 @@ class Composed(Directed):
         if lattice is not None:
             yield lattice
 
+    def _has_laws(self):
+        """No law is known of normal vectors."""
+        return not any(isinstance(term.transform, NormalTransform) for term in self.terms)
+
     def on_lattice(self):
-        """The same experiment by its laws in place of its transforms; None where these are of
-        vectors, of which no law is known.
-        """
-        if any(isinstance(term.transform, NormalTransform) for term in self.terms):
+        """The same experiment by its laws in place of its transforms, or None."""
+        if not self._has_laws():
             return None
         return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
 

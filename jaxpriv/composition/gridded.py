@@ -175,11 +175,13 @@ class Gridded(Directed):
             own = self.flipped == way
             one, at = xp.row(self, tuple(np.argwhere(own)[0])), eps[own]
             middle = np.array([laid.near(one, one.tables(), value) for value in at])
+            _, group, sizes = np.unique(middle, return_inverse=True, return_counts=True)
+            middle = np.where(sizes[group] > 1, middle, at)
             parts = np.empty((3, at.size))
             for center in np.unique(middle):
                 here = middle == center
                 parts[:, here] = grown.brackets(one, center, at[here])
-            for k in np.flatnonzero(~(parts[1] <= parts[0] + _LITTLE)):
+            for k in np.flatnonzero(~(parts[1] <= parts[0] + _LITTLE) & (middle != at)):
                 parts[:, k : k + 1] = grown.brackets(one, at[k], at[k : k + 1])
             found[:, own] = parts
         return found

@@ -18,9 +18,9 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import evaluate
+from jaxpriv.tradeoff.experiment import DEEPEST
 
-_WIDE = 3e-5  # relative width of a bracket from which on other means are tried,
-_DEEP = -690.0  # unless delta is below e^-690, which is not followed there
+_WIDE = 3e-5  # relative width of a bracket from which on other means are tried
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -258,7 +258,7 @@ def _by_all_means(bounds_of, logarithms=False):
             with np.errstate(invalid="ignore"):
                 allowed = _WIDE * (1.0 if logarithms else np.abs(high))
                 wide = ((high - low > allowed) | (high == np.inf)) & (high > -np.inf)
-                wide &= ~(logarithms & (high < _DEEP))
+                wide &= ~(logarithms & (high < DEEPEST))
             other = next(means, None) if wide.any() else None
             if other is None:
                 break

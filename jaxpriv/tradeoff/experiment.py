@@ -137,22 +137,22 @@ class Experiment(ABC):
         """(log delta, touch): the first for its value only, the second differentiable."""
         return xp.stop_gradient(self.log_delta(eps, reverse)), self.touch(eps, reverse)
 
-    def _either(self, of):
+    def _both_ways(self, of):
         """of(reverse) for both directions; once where exchanging the hypotheses changes nothing."""
         forward = of(False)
         return forward, forward if self.reversed() is self else of(True)
 
     def contacts(self, eps):
         """The contacts of both directions at one eps."""
-        return self._either(lambda reverse: self.contact(eps, reverse))
+        return self._both_ways(lambda reverse: self.contact(eps, reverse))
 
     def log_deltas(self, eps):
         """log_delta of both directions at one eps."""
-        return self._either(lambda reverse: self.log_delta(eps, reverse))
+        return self._both_ways(lambda reverse: self.log_delta(eps, reverse))
 
     def epsilons(self, log_delta):
         """epsilon of both directions at one log delta."""
-        return self._either(lambda reverse: self.epsilon(log_delta, reverse))
+        return self._both_ways(lambda reverse: self.epsilon(log_delta, reverse))
 
     def loss_bound(self, reverse):
         """The largest privacy loss of a direction: delta is zero beyond."""
@@ -175,7 +175,7 @@ class Experiment(ABC):
 
     def slopes(self, alpha):
         """The slopes of both directions at one alpha."""
-        return self._either(lambda reverse: self.slope(alpha, reverse))
+        return self._both_ways(lambda reverse: self.slope(alpha, reverse))
 
     def errors_and_slope(self, alpha, reverse):
         """Both at one alpha."""
@@ -249,7 +249,7 @@ class Experiment(ABC):
 
     def both_brackets_near(self, center, ends):
         """Those of both directions."""
-        return self._either(lambda reverse: self.brackets_near(center, ends, reverse))
+        return self._both_ways(lambda reverse: self.brackets_near(center, ends, reverse))
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
@@ -257,7 +257,7 @@ class Experiment(ABC):
 
     def epsilon_brackets(self, lowest, log_delta):
         """Those of both directions."""
-        return self._either(lambda reverse: self.epsilon_bracket(lowest, log_delta, reverse))
+        return self._both_ways(lambda reverse: self.epsilon_bracket(lowest, log_delta, reverse))
 
     def steepness(self, eps, reverse):
         """-d log delta/d eps = e^eps alpha/delta, infinite where delta is 0."""
@@ -275,8 +275,11 @@ class Experiment(ABC):
 
     def brackets(self, low, high):
         """The brackets of both directions."""
-        return self._either(lambda reverse: self.bracket(low, high, reverse))
+        return self._both_ways(lambda reverse: self.bracket(low, high, reverse))
 
+
+# log delta below which no lattice sees anything
+DEEPEST = -690.0
 
 # ulp of 1 + |log p|: what a logarithm of a tail, or of a sum of positive terms, may be off by
 ROUNDING = 256

@@ -206,14 +206,6 @@ class Hull(Envelope):
         found = [one for member in self.members for one in member.both_brackets_near(center, ends)]
         return _largest_bracket(found)
 
-    def both_brackets_near(self, center, ends):
-        own = self.brackets_near(center, ends, False)
-        return own, own
-
-    def brackets(self, low, high):
-        own = self.bracket(low, high, False)
-        return own, own
-
     def epsilon_bracket(self, lowest, log_delta, reverse):
         """The largest of the directions' own;
         in a program one search for all of them, which is smaller.
@@ -225,10 +217,6 @@ class Hull(Envelope):
         ]
         lower, upper = zip(*found)
         return _largest(lower), _largest(upper)
-
-    def epsilon_brackets(self, lowest, log_delta):
-        own = self.epsilon_bracket(lowest, log_delta, False)
-        return own, own
 
     def means(self):
         """Of all members together; who has no further means stays with the last."""

@@ -5,7 +5,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv.composition import gridded
+from jaxpriv.composition import gridded, grown
 from tests.slips import check_is_red
 
 CURVES = {
@@ -47,3 +47,19 @@ def test_batches_of_several_curves():
 
 def test_an_eps_without_its_own_lattice_is_seen(monkeypatch):
     check_is_red(monkeypatch, gridded, "_LITTLE", np.inf, lambda: check("bounded losses"))
+
+
+def test_neighbours_share_and_loners_do_not(monkeypatch):
+    """Lattices are laid for two groups of neighbours, and around an eps that has none itself."""
+    asked = []
+
+    def laid(entry, center, ends):
+        asked.append((float(center), len(ends)))
+        return brackets(entry, center, ends)
+
+    brackets = grown.brackets
+    monkeypatch.setattr(grown, "brackets", laid)
+    curve = jaxpriv.compose(worst_case.laplace(0.5), worst_case.gaussian(0.7))
+    curve.delta_bounds(np.array([0.01, 0.02, 0.03, 4.1, 4.11, 8.7]))
+    assert sorted(len_ for _, len_ in asked) == [1, 2, 3]
+    assert (8.7, 1) in asked

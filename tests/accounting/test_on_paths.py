@@ -78,3 +78,15 @@ def test_slip_is_seen(monkeypatch):
     check_is_red(monkeypatch, sampled_gaussian, "log_decay_on_paths",
                  lambda decay, y: right(decay, 2 * y),
                  lambda: check_bound(STEPS["seldom"](), False, 0.1))  # fmt: skip
+
+
+def test_paths_are_no_longer_than_they_save():
+    """Of large shifts, whose rule has many nodes: fewer paths, of nodes that fit; one at least."""
+    curve = worst_case.gaussian_mixture([0.0, 40.0], [1 - 1e-3, 1e-3]).compose(3)
+    terms = curve.experiment.aligned((), np.float64)._directed(np.asarray(False))
+    _, (tilt,), _ = along(terms, np.asarray(0.3), DELTA)
+    nodes = len(tilt.x)
+    sizes = [len(size) for size in tilt.decay(MANY)[1][0]]
+    assert sizes[0] == nodes
+    assert max(sizes) <= on_paths._NODES < 256 * nodes
+    assert sizes == sorted(sizes)

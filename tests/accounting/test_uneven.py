@@ -10,6 +10,7 @@ from jaxpriv import worst_case
 from jaxpriv.composition import chain as chains
 from jaxpriv.composition import uneven
 from jaxpriv.composition.chain import Chain
+from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.uneven import Law, Sides, together
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.outcomes import BlackBox
@@ -146,3 +147,19 @@ def test_few_steps_at_a_small_rate():
     low, high = curve.symmetric().epsilon_bounds(1e-12)
     assert high - low < 1e-5 * high
     assert curve.delta_bounds(high)[1] <= 1e-12 <= curve.delta_bounds(low)[1]
+
+
+def test_laws_are_asked_where_transforms_do_not_end(monkeypatch):
+    """Without a search by transforms, of either direction and of both."""
+    def search(*_):
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(Directed, "epsilon_bracket", search)
+    curve = worst_case.subsampled_gaussian(1.0, 1e-4, 3)
+    low, high = curve.epsilon_bounds(1e-12)
+    assert curve.delta_bounds(low)[1] >= 1e-12 >= curve.delta_bounds(high)[0]
+    assert high - low < 1e-5 * high
+    both = curve.symmetric().epsilon_bounds(1e-12)
+    assert both[0] <= high
+    assert low <= both[1]
+    assert both[1] - both[0] < 1e-5 * both[1]
