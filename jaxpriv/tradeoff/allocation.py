@@ -31,7 +31,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 _FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is told
 _ROUNDS = 8
 _SURE = 1e-9  # of log delta
-_ENOUGH = 1e-5  # where the line is long
+_ENOUGH = 1e-9  # without a line
 
 
 @pytree
@@ -159,14 +159,16 @@ class Allocation(Envelope):
 def _law_of(mu, steps, x):
     """Columns of `_law` at K = e^x."""
     own = lognormal_rule.columns(mu, steps)
-    k = xp.expm1(x)
-    found = lognormal_mean.integrals(lognormal_mean.line(own, k), k)
+    found = lognormal_mean.integrals(lognormal_mean.line(own, x), x)
     logs, doubt = _logs(found, x)
     if not xp.any_jax(x) and (x <= 0 or doubt < _SURE):
         return xp.stack(logs)
     size = xp.maximum(x, 1e-9)
     lower, upper = xp.stop_gradient(one_large.log_bounds(mu, steps, size))
     far = _far(mu, steps, size)
+    # rounding may be all that there is
+    clipped = xp.where(x > 0, xp.clip(logs[1], lower, upper), logs[1])
+    logs = logs[0], clipped, *logs[2:]
     return xp.where((x > 0) & (doubt > upper - lower), xp.stack(far), xp.stack(logs))
 
 
@@ -181,28 +183,30 @@ def _far(mu, steps, x):
 
 def _logs(found, x):
     """((log put, log call, log alpha, log 1 - alpha, log beta, log power) at K = e^x,
-    about how far the tail's logarithm is off).
+    about how far the logarithm of what was asked is off).
     """
-    low, k = x < 0, xp.expm1(x)
+    right, k = found.right, xp.expm1(x)
     log_gain, log_mass = (
         xp.minimum(found.log_scale + safe_log(xp.maximum(part, 1e-290)), limit)
         for part, limit in ((found.gain, xp.inf), (found.mass, 0.0))
     )
     # put and call differ by K - 1
-    other = xp.abs(k) + xp.exp(log_gain)
-    log_other = xp.log(xp.where(other > 0, other, 1.0))
-    log_put, log_call = xp.where(low, log_gain, log_other), xp.where(low, log_other, log_gain)
+    gain = xp.exp(log_gain)
+    other = xp.where(right, gain + k, gain - k)
+    log_other = xp.log(xp.where(other > 0, other, 1e-290))
+    log_put, log_call = xp.where(right, log_other, log_gain), xp.where(right, log_gain, log_other)
     # beta = K P - put of which the second is the smaller one, power = call + K alpha
     both = x + log_mass
     share = xp.minimum(log_gain - both, -1e-16)
-    under = xp.minimum(both + xp.where(low, log1mexp(xp.where(low, share, -1.0)), 0.0), -1e-300)
+    under = xp.minimum(both + xp.where(right, 0.0, log1mexp(xp.where(right, -1.0, share))), -1e-300)
     power = xp.minimum(xp.logaddexp(log_gain, both), -1e-300)
     log_rest = log1mexp(xp.minimum(log_mass, -1e-300))
-    log_alpha, log_below = xp.where(low, log_rest, log_mass), xp.where(low, log_mass, log_rest)
-    log_beta = xp.where(low, under, log1mexp(power))
-    log_power = xp.where(low, log1mexp(under), power)
+    log_alpha, log_below = xp.where(right, log_mass, log_rest), xp.where(right, log_rest, log_mass)
+    log_beta = xp.where(right, log1mexp(power), under)
+    log_power = xp.where(right, power, log1mexp(under))
     # bounds of rounding errors are some 30 times as large as these
-    doubt = xp.stop_gradient(found.gain_error / xp.maximum(found.gain, 1e-290) / 30)
+    asked = xp.where(right | (k < 0), found.gain, xp.maximum(other, 1e-290))
+    doubt = xp.stop_gradient(found.gain_error / xp.maximum(asked, 1e-290) / 30)
     doubt = xp.where(xp.isnan(doubt), xp.inf, doubt)
     return (log_put, log_call, log_alpha, log_below, log_beta, log_power), doubt
 
@@ -210,8 +214,7 @@ def _logs(found, x):
 def _bounds_of(reverse, mu, steps, eps):
     """(lower, upper) of log delta and -d log delta/d eps.
 
-    In the right tail the better of the line's and of what one large lognormal does. K - 1 is known
-    to 4 ulp of itself, and the gain is monotone in K: it is bounded on both sides of that.
+    In the right tail the better of the line's and of what one large lognormal does.
     """
     x, ulp = -eps if reverse else eps, 2.0**-52
     lower, upper = -xp.inf, 0.0
@@ -221,45 +224,29 @@ def _bounds_of(reverse, mu, steps, eps):
         lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
         if not xp.any_jax(x) and not reverse and upper - lower < _ENOUGH:
             return xp.stack([lower, upper, one_large.middle(mu, steps, size)[1]])
-    own = lognormal_rule.columns(mu, steps)
-    k = xp.expm1(x)
-    placed = lognormal_mean.line(own, k)
-    less, more = (
-        lognormal_mean.integrals(placed, k + side * 8 * ulp * xp.abs(k)) for side in (-1, 1)
-    )
-    # a put grows with K, a call falls
-    least, most = (xp.where(x < 0, one, other) for one, other in ((0, 1), (1, 0)))
-    ends = jax.tree.map(lambda one, other: xp.stack([one, other]), less, more)
-    margin = 16 * ulp * (1 + xp.abs(less.log_scale))
-    least = (
-        ends.log_scale[least]
-        + safe_log(xp.maximum(ends.gain[least] - ends.gain_error[least], 0.0))
-        - margin
-    )
-    most = (
-        ends.log_scale[most]
-        + safe_log(xp.maximum(ends.gain[most] + ends.gain_error[most], 0.0))
-        + margin
-    )
-    least, most = (
-        xp.where(xp.isnan(value), other, value) for value, other in ((least, -xp.inf), (most, 0.0))
-    )
-    (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(less, x)
+    placed = lognormal_mean.line(lognormal_rule.columns(mu, steps), x)
+    known = lognormal_mean.bounds(placed, x)
+    least, most = known.put if reverse else known.call
+    if reverse:  # put - call = K - 1
+        k = xp.expm1(x)
+        lower, upper = (xp.where(x > 0, xp.logaddexp(end, safe_log(k)), side * xp.inf)
+                        for end, side in ((lower, -1), (upper, 1)))
     least, most = xp.maximum(lower, least), xp.minimum(upper, most)
-    asked = (x < 0) if reverse else (x >= 0)
-    # the other of put and call, by K - 1
-    through = (
-        xp.logaddexp(end, xp.log(xp.abs(k)) + side * 8 * ulp)
-        for end, side in ((least, -1), (most, 1))
-    )
-    least, most = (xp.where(asked, own, other) for own, other in zip((least, most), through))
     margin = 16 * ulp * (1 + xp.where(xp.isfinite(most), xp.abs(most), 0.0) + xp.abs(x))
     least, most = least - margin, most + margin
     if reverse:
         least, most = least + eps, most + eps
+    (log_put, log_call, log_alpha, _, log_beta, _), _ = _logs(
+        lognormal_mean.integrals(placed, x), x
+    )
     value, log_alpha = (log_put + eps, log_beta) if reverse else (log_call, log_alpha)
     rate = xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
     return xp.stack([least, xp.minimum(most, 0.0), rate])
+
+
+def _spread(mu, steps):
+    """The standard deviation of M, or of log M where L's tail is most of that."""
+    return xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
 
 
 def _search(mu, steps, start, high, sign, look):
@@ -267,34 +254,39 @@ def _search(mu, steps, start, high, sign, look):
     doubt there), by lines that serve what is near them.
     """
     own = lognormal_rule.columns(mu, steps)
+    spread = _spread(mu, steps)
 
     def step(_, state):
         size, high, _, _ = state
-        placed = lognormal_mean.line(own, xp.expm1(sign * size))
+        placed = lognormal_mean.line(own, sign * size)
 
         def at(size):
             x = sign * size
-            return _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
+            return _logs(lognormal_mean.integrals(placed, x), x)
 
         def excess(size):
             return look(at(size)[0], size)
 
-        # of larger K the line knows less, as e^(c k)
-        ends = size / 4, xp.minimum(xp.log1p(4 * xp.expm1(size)), high)
+        # the line serves down to K/4, or (K - 1)/4; of larger K it knows less, as e^(c K)
+        low = xp.maximum(size / 2, size - 0.5) if sign < 0 else xp.log1p(0.26 * xp.expm1(size))
+        low = xp.where(size < spread, 1e-9 * size, low)
+        ends = low, xp.minimum(xp.log1p(3.8 * xp.expm1(size)), high)
         found = newton_in_bracket(excess, *ends, iterations=30, start=size)
         return found, high, xp.abs(found - size), at(found)[1]
 
     state = (start, high, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf))
-    size, _, _, doubt = xp.fori_loop(
-        0, _ROUNDS, step, state, lambda state: bool(np.all(state[2] <= 0.05 * state[0]))
-    )
+
+    def settled(state):
+        return bool(np.all(state[2] <= 0.05 * np.minimum(state[0], 1.0)))
+
+    size, _, _, doubt = xp.fori_loop(0, _ROUNDS, step, state, settled)
     return size, doubt
 
 
 def _epsilon_of(reverse, mu, steps, target):
     """The eps >= 0 with log delta = target, a vector of one."""
     mu, steps, target = xp.stop_gradient((mu, steps, target))
-    spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
+    spread = _spread(mu, steps)
     high = NormalShift(mu).solve_epsilon(target, False)
     start = xp.minimum(NormalShift(spread).solve_epsilon(target, False), high)
     start = xp.maximum(start, 1e-3 * xp.minimum(spread, high))
@@ -312,7 +304,9 @@ def _epsilon_of(reverse, mu, steps, target):
         return xp.where(found > 1e-6 * spread, found, 0.0)[None]
 
     if reverse:
-        return told(_search(mu, steps, start, high, sign, look)[0])
+        near = lognormal_mean.near_reverse(lognormal_rule.columns(mu, steps), target)
+        near = xp.minimum(xp.maximum(near, 0.3 * spread), high)
+        return told(_search(mu, steps, near, high, sign, look)[0])
 
     def excess(eps):
         value, slope = one_large.middle(mu, steps, eps)
@@ -335,16 +329,16 @@ def _slope_of(reverse, mu, steps, alpha):
     """The eps at which the test that touches has this type I error, a vector of one."""
     mu, steps, alpha = xp.stop_gradient((mu, steps, alpha))
     own = lognormal_rule.columns(mu, steps)
-    spread = xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
+    spread = _spread(mu, steps)
     start = NormalShift(spread).slope(alpha, False)
 
     def step(_, state):
         eps, _ = state
-        placed = lognormal_mean.line(own, xp.expm1(-eps if reverse else eps))
+        placed = lognormal_mean.line(own, -eps if reverse else eps)
 
         def at(eps):
             x = -eps if reverse else eps
-            logs, _ = _logs(lognormal_mean.integrals(placed, xp.expm1(x)), x)
+            logs, _ = _logs(lognormal_mean.integrals(placed, x), x)
             log_a, log_rest = (logs[4], logs[5]) if reverse else (logs[2], logs[3])
             excess = xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha))
             return excess, 0.0 * x

@@ -8,9 +8,10 @@ import numpy as np
 
 from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, many_outcomes, one_large
 
-_POINTS = 2400
+_POINTS = 6400
 _SPARSE = 16  # times fewer where one large lognormal is all that is known
 _DEEP = 1e-16  # probabilities that are not followed
+_LEAST = 30.0  # -log K up to which K = 1 + (K - 1) has digits
 
 
 @functools.lru_cache(maxsize=64)
@@ -27,48 +28,43 @@ def _profile(mu, steps):
     spread = float(min(np.sqrt(np.expm1(mu**2) / steps), mu))
     high = _end(lambda eps: one_large.log_bounds(mu, steps, eps)[1], spread)
     low = _end(lambda eps: float(_put_bound(own, np.expm1(-eps))), spread)
+    low = min(low, _LEAST)
     # evenly where most losses are, by a constant factor beyond
     unit = spread / 2
     left, right = np.arcsinh(-low / unit), np.arcsinh(high / unit)
     eps = unit * np.sinh(np.linspace(left, right, _POINTS))
-    k = np.expm1(eps)
     rows: list = []
-    for side in (k[k < 0][::-1], k[k >= 0]):
-        placed, reach, since = None, 0.0, -1
-        for value in side:
-            if placed is None or abs(value) > reach:
-                at = value * 1.3 + np.sign(value + 1e-300) * 0.2 * spread
-                at = max(at, -1 + 0.5 * (1 + value))
-                placed = lognormal_mean.line(own, at)
-                reach = abs(at)
-            found = lognormal_mean.integrals(placed, value)
-            far = value > 0 and not found.gain_error < 1e-3 * found.gain
-            since = since + 1 if far else 0
-            if since % _SPARSE == 0 or value == side[-1]:
-                rows.append((value, *_ends(mu, steps, found, value, far)))
+    for side in (np.expm1(eps[eps < 0])[::-1], np.expm1(eps[eps >= 0])):
+        since = 0
+        while side.size:
+            at = side[0] * 1.3 + np.sign(side[0] + 1e-300) * 0.2 * spread
+            at = max(at, -1 + 0.5 * (1 + side[0]))
+            here = np.abs(side) <= abs(at)
+            k, side = side[here], side[~here]
+            found = lognormal_mean.bounds(lognormal_mean.line(own, np.log1p(at)), np.log1p(k))
+            gain, mass = (found.put, found.below) if at < 0 else (found.call, found.above)
+            far = (k > 0) & ~(gain[1] - gain[0] < 1e-3)
+            for place in range(k.size):
+                ends = -np.inf, np.inf
+                since = since + 1 if far[place] else 0
+                if far[place]:
+                    if since % _SPARSE and (side.size or place < k.size - 1):
+                        continue
+                    ends = one_large.log_bounds(mu, steps, np.log1p(k[place]))
+                low, high = max(gain[0][place], ends[0]), min(gain[1][place], ends[1])
+                rows.append((k[place], low, high, mass[0][place], mass[1][place]))
     k, *columns = np.array(sorted(rows)).T
+    # of numbers whose logarithms are bounds
+    columns = [np.exp(log) * (1 + side * 2.0**-45) for log, side in zip(columns, (-1, 1, -1, 1))]
     keep = np.all(np.isfinite(columns), 0)
     columns = [column[keep] for column in columns]
     return many_outcomes.Known(k[keep], tuple(columns[:2]), tuple(columns[2:]))
 
 
-def _ends(mu, steps, found, k, far):
-    """(lower, upper) of gain and of mass, rounded outward."""
-    scale = np.exp(found.log_scale)
-    off = 2.0**-48 * (1 + abs(found.log_scale))
-    ends = []
-    for part, error in ((found.gain, found.gain_error), (found.mass, found.mass_error)):
-        ends += [max(scale * (part - error) * (1 - off), 0.0), scale * (part + error) * (1 + off)]
-    if far:
-        lower, upper = np.exp(one_large.log_bounds(mu, steps, np.log1p(k)))
-        ends[:2] = max(ends[0], lower), min(ends[1], upper)
-    return ends
-
-
 def _put_bound(own, k):
     """log of Chernoff's bound of P(M < K)."""
     s = np.geomspace(1e-3, 30.0, 60) * own.t
-    return np.min(s * k + own.t * lognormal_rule.log_means(own, s)[0])
+    return np.min(s * k + own.t * lognormal_rule.log_means(own, s))
 
 
 def _end(log_bound, spread):

@@ -1,64 +1,64 @@
-"""The mean M of t independent lognormals L = e^(a x - a^2/2), x ~ N(0, 1): E (K - M)_+ and P(M < K)
-along one vertical line, at a cost that does not depend on t, with a bound of every error.
+"""The mean M of t independent lognormals L = e^(a x - a^2/2), x ~ N(0, 1): E (K - M)_+, E (M - K)_+
+and their probabilities by one short sum, at a cost that does not depend on t, with a bound of every
+error.
 
 With N(z) = E e^(-z (M - 1)) = (1 + E g(z (L - 1)/t))^t, g(v) = e^-v - 1 + v (`lognormal_rule`),
 
-    E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz  along Re z = c > 0,
+    E (K - M)_+ = 1/(2 pi i) int e^(z (K - 1)) N(z)/z^2 dz            for every K,
+    E (M - K)_+ = 1/(2 pi i) int e^(z (K - 1)) (N(z) - 1)/z^2 dz      for K > 1,
 
-and P(M < K) is the same integral with 1/z. The midpoint rule of step 2 pi/W gives
-sum_j (-1)^j e^(-c j W) Put(K + j W), no more and no less. The terms j != 0 are bounded by
-Put(x) <= (x - 1)_+ + sd(M)/2, by Put(x) = 0 for x <= 0, and by Chernoff, Put(x) <=
-e^(s (x - 1)) N(s)/(e s) for every s > 0. What is left out, |y| > Y, is bounded by turning L again:
-|N(c + i y)| <= e^c (e^(theta^2/2) E e^(-s L/t))^t with s = c cos(a theta) + y sin(a |theta|),
-which falls with y.
+the second since 1 alone gives K - 1; P(M < K) and -P(M > K) are the same with 1/z. The path comes
+from the left below the branch cut z <= 0 of N and goes back above it (`lognormal_path`), where
+e^(z (K - 1)) has decayed.
 
-**The right tail**, k = K - 1 >= 0: E (M - K)_+ = Put(K) - k would lose its digits. With a normal
-variable G of mean 1 and small variance, whose Put(K) - k is known, the difference of both is the
-same integral of N - N_G, which is small as (z sd(M))^2 where the kernel is large: what rounding
-takes is of the size of sd(M), not of k.
+**The right tail.** N - 1 is about z^2 Var M/2 where the kernel is large, |z| < 1/(K - 1): what
+rounding takes is of the size of Var M/(K - 1). Where M is nearly normal the path ends where N is
+small, and 1 is replaced by N_G, of a normal variable of mean 1 and the same variance, whose part is
+known.
 """
 
 import math
+import operator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxpriv import _array as xp
-from jaxpriv.stats._mills import normal as mills_tails
-from jaxpriv.tradeoff.lognormal_rule import ULP, at_once, block, log_means, missing
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.stats._mills import normal as normal_tails
+from jaxpriv.tradeoff.lognormal_path import FARTHER, Asked, Path, path
+from jaxpriv.tradeoff.lognormal_rule import NEGATIVE, SLIGHT, ULP, means
+from jaxpriv.tradeoff.pair import safe_log
 
-_LEAST = 42.0  # c W in the right tail: e^-42 is 6e-19
-_RESOLVED = 9.5  # standard deviations of N_G within the line
-_FIRST = 8  # nodes of a line's first block; each further block doubles them
-_NODES = 2048  # of JAX's programs
-_MOST, _WORK = 1 << 17, 1 << 26  # nodes of a line, and products, by NumPy
+_RIGHT = 2.5  # standard deviations from which on K lies in the right tail
+_AHEAD = 0.6  # c (K - 1) there
+_NARROW = 0.1  # standard deviation of M below which it is nearly normal
+_DEEP = 3.0  # c/t from which on E e^(-z L/t) is formed itself
+_SURE = 41.0  # e^-41 is 2e-18
 
 
 class Line(NamedTuple):
-    """N along Re z = c: log N at the nodes, its relative error, and what bounds the rest.
-
-    logs: log N(c), and upper bounds of log N at c times `_TILTS`; log_end: of |N| beyond the last
-    node; log_fall: log of the integral of that bound over y from there.
+    """N along one path through c: log of (1 + E g)^t, or of E e^(-z L/t)^t where `deep`, log of
+    what the size of that may be, and what share of it is error. It is for E (M - K)_+ where
+    `right`, and serves where K, or K - 1 in the right tail, is at least `least`.
     """
 
+    right: Any
+    width: Any
+    deep: Any
+    least: Any
     c: Any
-    step: Any
-    z: Any
-    log_n: Any
-    error: Any
     log_c: Any
-    logs: Any
-    log_end: Any
-    log_fall: Any
-    last: Any
-    spread: Any
+    path: Path
+    log_n: Any
+    log_most: Any
+    doubt: Any
 
 
 class Integrals(NamedTuple):
-    """At one K = 1 + k, in units of a scale. k < 0: E (K - M)_+ and P(M < K), else E (M - K)_+ and
-    P(M > K) and the scale is 1; and their errors.
+    """At one K, in units of a scale: E (M - K)_+ and P(M > K) where `right`, whose scale is 1, else
+    E (K - M)_+ and P(M < K); and their errors.
     """
 
+    right: Any
     log_scale: Any
     gain: Any
     mass: Any
@@ -66,57 +66,71 @@ class Integrals(NamedTuple):
     mass_error: Any
 
 
-_TILTS = np.array([0.125, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 64.0])
+def line(own, x):
+    """The `Line` for K = e^x and what is near it."""
+    frozen, x = xp.stop_gradient((own, x))
+    k, level = xp.expm1(x), xp.exp(x)
+    spread = xp.minimum(xp.sqrt(xp.expm1(frozen.a**2) / frozen.t), 1.0)
+    right = k > _RIGHT * spread
+    normal = right & ((spread < _NARROW) | (frozen.a < SLIGHT))
+    asked = Asked(k, level, right, xp.where(normal, spread, 0.0))
+    beyond = xp.where(right, k, 1.0)
+    c = xp.where(right, _AHEAD / beyond, _saddle(frozen, k, level))
+    deep = ~right & (frozen.a >= SLIGHT) & (c > _DEEP * frozen.t)
+    log_c = xp.interp(c, frozen.s, xp.where(deep, frozen.fall, frozen.growth))
+    # what the integrand takes in all
+    taken = xp.where(deep, level, k) * c + log_c - xp.log(c)
+    taken = xp.where(right, xp.log(xp.minimum(spread**2 / beyond, 1.0)), taken)
+    along = path(frozen, asked, c, taken - _SURE)
+    powers = _powers(own, along.z, deep)
+    least = asked.falls() / FARTHER
+    return Line(right, asked.width, deep, least, c, log_c, along, *powers)
 
 
-def line(own, k):
-    """The `Line` for K = 1 + k and what is near it.
+def _saddle(own, k, level):
+    """The c > 0 where e^(c k) N(c)/c^2 is smallest, nearly."""
+    s, fall, growth = (part[NEGATIVE + 1 :] for part in (own.s, own.fall, own.growth))
+    height = xp.where(level < 0.5, s * level + fall, s * k + growth)
+    height = height - 2 * xp.log(s)
+    at = xp.clip(xp.argmin(height), 1, s.size - 2)
+    before, here, after = height[at - 1], height[at], height[at + 1]
+    bend = xp.maximum(before - 2 * here + after, 1e-12)
+    shift = xp.clip(0.5 * (before - after) / bend, -0.5, 0.5)
+    return s[at] * (s[1] / s[0]) ** shift
 
-    c is the saddle of e^(c k) N(c)/c^2; W = 42/c where Put grows like K, more in its own tail, and
-    15 standard deviations of the tilted law.
+
+def near_reverse(own, target):
+    """About the eps >= 0 with log(E (e^-eps - M)_+) + eps = target: every s of the table is the
+    saddle of some K, 1 - K = d growth/ds - 2/s, where the integral is e^(s (K - 1)) N(s)/s^2 times
+    s/sqrt(4 pi), or less where N bends.
     """
-    frozen = xp.stop_gradient(own)
-    k = xp.stop_gradient(k)
-    spread = xp.minimum(xp.sqrt(xp.expm1(frozen.a**2) / frozen.t), 2.0)
-    least = 0.02 / (xp.abs(k) + spread)
-    # where K is small, and N(c) follows e^(c (1 - K)), c/t is of the order of -log K/(a^2 K)
-    most = xp.minimum(40 * frozen.t, 100 / spread * (1 + xp.abs(k) / spread))
-    grid = xp.linspace(0.0, 1.0, 96, dtype=xp.float64)
-    tried = least * xp.exp(grid * xp.log(xp.maximum(most / least, 2.0)))
-    upper, _ = log_means(frozen, tried)
-    height = tried * k + frozen.t * upper - 2 * xp.log(tried)
-    c = xp.max(xp.where(height <= xp.min(height), tried, 0.0))
-    if xp.any_jax(own, k):  # whose nodes are few: a digit or two less, of many more
-        c = xp.where(k < 0, c, 2.5 * c)
-        depth = xp.where(k < 0, 64.0, 30.0)
-    else:
-        depth = 64.0 if k < 0 else _LEAST
-    around = frozen.t * log_means(frozen, c * xp.asarray([0.99, 1.0, 1.01]))[1]
-    log_c, curvature = around[1], xp.maximum(around[0] - 2 * around[1] + around[2], 0.0) * 1e4
-    period = xp.maximum(depth, 15 * xp.sqrt(curvature)) / c
-    step = 2 * math.pi / period
-    edges, last, log_end, log_fall = _extent(frozen, c, k, step, log_c, spread)
-    y = step * (xp.arange(edges[-1], dtype=xp.float64) + 0.5)
-    z = xp.make_complex(c + 0 * y, y)
-    if xp.any_jax(own, z):
-        mean, error = at_once(own, z)
-    else:
-        blocks = [block(own, z[start:stop], step) for start, stop in zip(edges, edges[1:])]
-        mean, error = (np.concatenate(part) for part in zip(*blocks))
-    nearest = c * xp.maximum(xp.cos(2 * frozen.a * frozen.depth), 0.0)
-    log_most = (c - nearest) / frozen.t + log_means(frozen, nearest[None])[0][0]
-    error = xp.stop_gradient(error + missing(own, xp.abs(z), c, log_most))
-    size = xp.abs(mean)
-    one = xp.maximum(xp.abs(1 + mean), 1e-300)
-    error = error + 16 * ULP * size * (1 + size) / xp.maximum(one, 0.5)  # of `_log1p`
-    log_n = own.t * _log1p(mean)
-    # |N - fl N| <= (|1 + g| + E)^t - |1 + g|^t
-    relative = xp.expm1(xp.minimum(own.t * xp.log1p(error / one), 600.0))
-    relative = relative + 8 * ULP * xp.abs(log_n)
-    logs = frozen.t * log_means(frozen, c * xp.asarray(_TILTS))[0]
-    return Line(
-        c, step, z, log_n, xp.stop_gradient(relative), log_c, logs, log_end, log_fall, last, spread
+    s, fall, growth = (part[NEGATIVE + 1 :] for part in (own.s, own.fall, own.growth))
+    place = s[1:-1]
+    level, k = (
+        2 / place - (part[2:] - part[:-2]) / (s[2:] - s[:-2]) for part in (fall, growth)
     )
+    deep = k < -0.5  # where K itself keeps its digits
+    eps = xp.where(deep, -xp.log(xp.maximum(level, 1e-300)), -xp.log1p(xp.clip(k, -0.5, 0.0)))
+    height = xp.where(deep, place * level + fall[1:-1], place * k + growth[1:-1])
+    value = height - xp.log(place) - 0.5 * math.log(4 * math.pi) + eps
+    value = -xp.running_max(-value)  # it falls
+    return xp.interp(-target, -value, eps)
+
+
+def _powers(own, z, deep):
+    """(log N, or of E e^(-z L/t)^t; log of what its size may be; what share of that is error)."""
+    mean, error = means(own, z, deep)
+    size = xp.abs(mean)
+    one = xp.where(deep, size, xp.abs(1 + mean))
+    one = xp.maximum(one, 1e-290)
+    error = error + 16 * ULP * size * (1 + size) / xp.maximum(one, 0.5)  # of `_log1p`
+    log_one = _log1p(xp.where(deep, mean - 1, mean))
+    log_deep = xp.make_complex(xp.log(one), xp.arctan2(mean.imag, mean.real))
+    log_n = own.t * xp.where(deep, log_deep, log_one)
+    frozen = xp.stop_gradient((own.t, one, error))
+    log_most = frozen[0] * xp.log(frozen[1] + frozen[2])
+    doubt = frozen[0] * xp.log1p(frozen[2] / frozen[1]) + 8 * ULP * xp.abs(xp.stop_gradient(log_n))
+    return log_n, log_most, -xp.expm1(-doubt)
 
 
 def _log1p(value):
@@ -132,98 +146,6 @@ def _log1p(value):
     return xp.make_complex(log_size, xp.arctan2(im, 1 + re))
 
 
-def log_bounds(own, c, y):
-    """log of a bound of |N(c + i y')|, y' >= y, for all y (k,): the best of a few shifts."""
-    turns = xp.asarray(np.geomspace(1e-6, 1.0, 30))
-    theta = turns * (math.pi / (2 * own.a))
-    s = c * xp.cos(own.a * theta) + y[:, None] * xp.sin(own.a * theta)
-    upper, _ = log_means(own, s.reshape(-1))
-    bound = own.t * (0.5 * theta**2 + upper.reshape(s.shape)) + c - s
-    bound = bound + 64 * ULP * (xp.abs(c) + xp.abs(s) + own.t * theta**2)
-    return xp.min(xp.where(xp.isnan(bound), c, bound), 1)
-
-
-def _extent(own, c, k, step, log_c, spread):
-    """(ends of blocks of nodes, the last frequency, log of a bound of |N| beyond,
-    log of the integral of that over log y).
-    """
-    octaves = xp.asarray(2.0 ** np.arange(33))
-    if xp.any_jax(own, c, k):
-        count = _NODES
-    else:
-        counts = np.round(_FIRST * 2 ** (np.arange(0, 61) / 4)).astype(int)
-        cap = max(_FIRST, min(_MOST, _WORK // own.weight.size))
-        counts = counts[counts <= cap]
-        goal = log_c - 39.0 - math.log(c) if k < 0 else math.log(spread) - 41.0 - c * k
-        low, high = 0, len(counts) - 1
-        while low < high:  # the bound falls
-            middle = (low + high) // 2
-            y = counts[middle] * step
-            if log_bounds(own, c, np.array([y]))[0] - math.log(y) <= goal:
-                high = middle
-            else:
-                low = middle + 1
-        count = int(counts[low])
-    last = count * step
-    ends = -xp.running_max(-log_bounds(own, c, last * octaves))
-    # beyond them e^-x <= 1/(e x) and E 1/L = e^(a^2): the bound falls as y^-t, t >= 1
-    fall = xp.logaddexp(xp.logsumexp(ends) + math.log(math.log(2.0)), ends[-1] + 0.0)
-    edges = [0, _FIRST]
-    while edges[-1] < count:
-        edges.append(min(2 * edges[-1], count))
-    return edges, last, ends[0], fall
-
-
-def integrals(found, k):
-    """The `Integrals` at K = 1 + k, near what the line was placed for."""
-    c, z, right = found.c, found.z, k >= 0
-    log_scale = xp.where(right, 0.0, c * k + found.log_c)
-    weight, size, away = found.step / math.pi, xp.exp(found.log_n.real), xp.abs(z)
-    width = _RESOLVED / found.last
-    normal = 0.5 * (width * z) ** 2
-    exponent = z * k - log_scale
-    near, other = (_expm1(xp.where(right, value, 0.0)) for value in (found.log_n, normal))
-    kernel = xp.exp(xp.where(right, exponent.real, (exponent + found.log_n).real))
-    angle = xp.where(right, exponent.imag, (exponent + found.log_n).imag)
-    kernel, turn = xp.stop_gradient(kernel), kernel * xp.make_complex(xp.cos(angle), xp.sin(angle))
-    body = xp.where(right, near - other, xp.ones_like(near))
-    terms = turn * body
-    # of exponents, of N, and of the difference
-    steps = 20 + 2 * xp.abs(z * k)
-    wrong = xp.where(
-        right,
-        size * found.error
-        + 8
-        * ULP
-        * (
-            xp.minimum(xp.abs(found.log_n), 3.0) * xp.maximum(size, 1.0)
-            + 2 * xp.minimum(xp.abs(normal), 3.0)
-        )
-        + ULP * steps * xp.abs(body),
-        found.error + ULP * (steps + 2 * xp.abs(found.log_n) + xp.abs(log_scale)),
-    )
-    gain, mass = (weight * xp.sum((terms / power).real) for power in (z**2, z))
-    gain_error, mass_error = (weight * xp.sum(kernel * wrong / power) for power in (away**2, away))
-    # beyond the last frequency
-    beyond = xp.where(right, c * k, c * k - log_scale)
-    fallen = xp.where(right, beyond + 0.5 * width**2 * c**2 - 0.5 * _RESOLVED**2, -xp.inf)
-    for_gain = xp.logaddexp(beyond + found.log_end, fallen) - xp.log(found.last)
-    for_mass = xp.logaddexp(beyond + found.log_fall, fallen)
-    aside = _aliases(found, k, log_scale, width)
-    gain_error = gain_error + aside[0] + xp.exp(xp.minimum(for_gain, 600.0)) / math.pi
-    mass_error = mass_error + aside[1] + xp.exp(xp.minimum(for_mass, 600.0)) / math.pi
-    # of the normal variable; P(M > K) = P(G > K) - the integral
-    u = xp.maximum(k, 0.0) / width
-    density = xp.exp(-0.5 * u * u - 0.5 * math.log(2 * math.pi))
-    above = xp.exp(mills_tails(u)[0])
-    known = width * (density - u * above)
-    gain = xp.where(right, gain + known, gain)
-    mass = xp.where(right, above - mass, mass)
-    gain_error = gain_error + xp.where(right, 16 * ULP * width * density * (1 + u * u), 0.0)
-    mass_error = mass_error + xp.where(right, 16 * ULP * above * (1 + u * u), 0.0)
-    return Integrals(log_scale, gain, mass, *xp.stop_gradient((gain_error, mass_error)))
-
-
 def _expm1(value):
     """e^value - 1, complex."""
     re, im = value.real, value.imag
@@ -232,32 +154,113 @@ def _expm1(value):
     )
 
 
-def _aliases(found, k, log_scale, width):
-    """Bounds of sum_(j != 0) e^(-c j W) Put(K + j W), and of P(M < .), in units of the scale; in
-    the right tail of what Put, and P, differ by from those of G.
+def integrals(found, x, side=0):
+    """The `Integrals` at every K = e^x, near what the line was placed for; on either side of what
+    rounding leaves of K and K - 1.
     """
-    c, period, right = found.c, 2 * math.pi / found.step, k >= 0
-    ratio = xp.exp(-c * period)
-    sure = ratio / (1 - ratio)
-    tilts = xp.asarray(_TILTS)
-    s = c * tilts
-    # Chernoff at s, summed: beyond s < c to the right, s > c to the left
-    log_rest = -xp.abs(s - c) * period
-    rest = log_rest - xp.log1p(-xp.exp(log_rest)) - log_scale + s * k
-    of_m, of_g = rest + found.logs, rest + 0.5 * (s * width) ** 2
+    off = side * 4 * ULP * (2 + xp.abs(x))
+    level, k = xp.exp(x) * (1 + off), xp.expm1(x)
+    k = k + off * xp.abs(k)
+    right = found.right
+    used = xp.where(found.deep, level, k)
+    log_scale = xp.where(right, 0.0, used * found.c + found.log_c)
+    gain, mass, gain_error, mass_error = _sums(found, used[..., None], log_scale[..., None])
+    asked = Asked(k[..., None], level[..., None], right, found.width)
+    log_unit = log_scale[..., None] + math.log(math.pi) - 1e-9
+    for cells, log_part in ((found.path.edges, found.path.log_gap), (found.path.rest, 0.0)):
+        bound = cells.log_size(asked) - log_unit + log_part
+        gain_error, mass_error = (
+            error + xp.exp(xp.minimum(xp.logsumexp(bound + by, -1), 600.0))
+            for error, by in ((gain_error, cells.by_gain), (mass_error, cells.by_mass))
+        )
+    # of the normal variable
+    normal = found.width > 0
+    u = xp.where(normal, k, 0.0) / xp.where(normal, found.width, 1.0)
+    density = xp.exp(-0.5 * u * u - 0.5 * math.log(2 * math.pi))
+    above = xp.exp(normal_tails(u)[0])
+    gain = gain + found.width * (density - u * above)
+    mass = xp.where(right, xp.where(normal, above, 0.0) - mass, mass)
+    off = 16 * ULP * (1 + u * u)
+    gain_error = gain_error + found.width * off * density
+    mass_error = mass_error + xp.where(normal, off * above, 0.0)
+    serves = xp.where(right, k, level) >= found.least
+    errors = (xp.where(serves, error, xp.inf) for error in (gain_error, mass_error))
+    return Integrals(right, log_scale, gain, mass, *xp.stop_gradient(tuple(errors)))
 
-    def least(value, side, other):
-        best = xp.min(xp.where(side & ~xp.isnan(value), value, xp.inf))
-        return xp.minimum(xp.exp(xp.minimum(best, 600.0)), other)
 
-    unit = xp.exp(xp.minimum(-log_scale, 600.0))
-    none = xp.where(period > (1 + k) * (1 + 1e-9), 0.0, xp.inf)
-    under, over = tilts > 1, (tilts < 1) & ~right
-    spread = 0.5 * found.spread + xp.where(right, width, 0.0)
+def _sums(found, used, log_scale):
+    """(sum of e^(z used - log_scale) (N or N - N_G) dz/z^2, that of dz/z, bounds of what rounding
+    and the error of N take of both), used: K, or K - 1.
+    """
+    z, jump, log_n, right = found.path.z, found.path.jump, found.log_n, found.right
+    exponent = z * used - log_scale
+    whole = xp.where(right, exponent, exponent + log_n)
+    kernel = xp.exp(whole.real)
+    turn = kernel * xp.make_complex(xp.cos(whole.imag), xp.sin(whole.imag))
+    normal = 0.5 * (found.width * z) ** 2
+    both = (_expm1(xp.where(right, value, 0.0)) for value in (log_n, normal))
+    turn = turn * xp.where(right, operator.sub(*both), xp.ones_like(z))
+    sums = (xp.sum((turn * (jump / power)).imag, -1) for power in (z**2, z))
+    exponent, log_n = xp.stop_gradient((exponent, log_n))
+    wrong = found.doubt * xp.exp(exponent.real + found.log_most)
+    # N - 1 and N_G - 1, next to 0 and not, of which a difference is taken
+    least = sum(xp.minimum(xp.abs(value), 1 + xp.exp(value.real)) for value in (log_n, normal))
+    least = xp.where(right, 8 * least * xp.exp(exponent.real), 0.0)
+    # of exponents, where the path was rounded too, and of the sum
+    steps = (64 if not xp.any_jax(z) else 64 + z.size) + 4 * (xp.abs(z * used) + xp.abs(log_n))
+    rounded = least + (steps + xp.abs(log_scale)) * xp.abs(turn)
+    size = xp.abs(z)
+    wrong = (wrong + ULP * rounded) * xp.abs(jump)
+    return *sums, *(xp.sum(wrong / power, -1) for power in (size**2, size))
 
-    def total(less, plain):
-        left = least(of_m - less, under, none)
-        left = left + xp.where(right, least(of_g - less, under, xp.inf), 0.0)
-        return left + least(of_m - less, over, plain * unit)
 
-    return total(1 + xp.log(s), sure * spread), total(0.0, sure)
+class Bounds(NamedTuple):
+    """(lower, upper) of log E (K - M)_+, log E (M - K)_+, log P(M < K) and log P(M > K)."""
+
+    put: Any
+    call: Any
+    below: Any
+    above: Any
+
+
+def bounds(found, x):
+    """The `Bounds` at K = e^x. K and K - 1 are known to a few ulp of themselves, and all of these
+    are monotone in K: they are taken on both sides of that.
+    """
+    less, more = (integrals(found, x, side) for side in (-1, 1))
+    right, k = found.right, xp.expm1(x)
+
+    def end(part, side):
+        # E (M - K)_+ and P(M > K) fall, the others grow
+        one, other = (less, more) if side < 0 else (more, less)
+        log_scale, value, error = (
+            xp.where(right, getattr(other, name), getattr(one, name))
+            for name in ("log_scale", part, f"{part}_error")
+        )
+        log_value = log_scale + safe_log(xp.maximum(value + side * error, 0.0))
+        log_value = log_value + side * 16 * ULP * (1 + xp.abs(log_scale))
+        return xp.where(xp.isnan(log_value), side * xp.inf, log_value)
+
+    def rest(log_value, side):
+        """What is left to 1 of a probability, which is on the other side."""
+        value = xp.minimum(log_value, 0.0)
+        return xp.where(value < 0, log1mexp(xp.minimum(value, -1e-300)), -xp.inf) + side * 8 * ULP
+
+    def parted(log_value, side):
+        """put - call = K - 1."""
+        size = xp.exp(xp.minimum(log_value, 700.0))
+        total = xp.where(right, size + k, size - k)
+        total = total + side * (16 * ULP * size + 8 * ULP * xp.abs(k))
+        return xp.where(log_value < 700, safe_log(xp.maximum(total, 0.0)), side * xp.inf)
+
+    gain, mass = (tuple(end(part, side) for side in (-1, 1)) for part in ("gain", "mass"))
+    mass = tuple(xp.minimum(value, 0.0) for value in mass)
+    other = tuple(parted(value, side) for value, side in zip(gain, (-1, 1)))
+    others = tuple(rest(value, side) for value, side in zip(mass[::-1], (-1, 1)))
+
+    def chosen(where_right, elsewhere):
+        return tuple(xp.where(right, *pair) for pair in zip(where_right, elsewhere))
+
+    return Bounds(
+        chosen(other, gain), chosen(gain, other), chosen(others, mass), chosen(mass, others)
+    )

@@ -127,7 +127,7 @@ def test_both_means_agree_in_the_right_tail():
     for noise, steps, eps in ((0.5, 100, 4.0), (0.7, 30, 4.5), (1.0, 1000, 0.7), (1.0, 20, 2.0)):
         a, t, x = np.float64(1 / noise), np.float64(steps), np.float64(eps)
         own = lognormal_rule.columns(a, t)
-        found = lognormal_mean.integrals(lognormal_mean.line(own, np.expm1(x)), np.expm1(x))
+        found = lognormal_mean.integrals(lognormal_mean.line(own, x), x)
         low, high = np.exp(one_large.log_bounds(a, t, x))
         assert found.gain + found.gain_error >= low
         assert found.gain - found.gain_error <= high
@@ -135,8 +135,8 @@ def test_both_means_agree_in_the_right_tail():
         # mass is minus the slope of gain
         step = 1e-4
         sides = [
-            lognormal_mean.integrals(lognormal_mean.line(own, k), k).gain
-            for k in np.expm1(x) * (1 + np.array([-step, step]))
+            lognormal_mean.integrals(lognormal_mean.line(own, near), near).gain
+            for near in np.log1p(np.expm1(x) * (1 + np.array([-step, step])))
         ]
         slope = (sides[0] - sides[1]) / (2 * step * np.expm1(x))
         np.testing.assert_allclose(slope, found.mass, rtol=2e-3)
