@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from jaxpriv import (
     accounting,
-    attacks,
-    auditing,
-    filters,
     membership,
     random,
     relaxed,
@@ -26,12 +23,15 @@ __version__ = "0.2.0"
 __all__ = ["Curve", "WideBracket", "accounting", "attacks", "auditing", "calibrate", "compose",
            "detection_resilience", "filters", "membership", "mixture", "random", "relaxed", "stats",
            "target", "tradeoff", "worst_case", "worst_of"]
-# imported when first asked for: tables, trainers and loaders bring Flax and more,
-# which curves do not need
-_LATER = ("correlated", "datasets", "report", "training")
+# imported when first asked for: what curves do not need. Tables, trainers and loaders bring Flax
+# and more; attacks and audits are a quarter of what else there is to import
+_LATER = ("attacks", "auditing", "correlated", "datasets", "filters", "report", "training")
 if TYPE_CHECKING:
+    from jaxpriv import attacks as attacks
+    from jaxpriv import auditing as auditing
     from jaxpriv import correlated as correlated
     from jaxpriv import datasets as datasets
+    from jaxpriv import filters as filters
     from jaxpriv import report as report
     from jaxpriv import training as training
 
