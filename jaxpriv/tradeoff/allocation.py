@@ -32,6 +32,7 @@ _FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is to
 _ROUNDS = 8
 _SURE = 1e-9  # of log delta
 _ENOUGH = 1e-9  # without a line
+_TELLING = 1e3  # of log delta, beyond which one large lognormal tells nothing
 
 
 @pytree
@@ -73,39 +74,39 @@ class Allocation(Envelope):
         return alone if several is None else xp.where(self._alone(), alone, several)
 
     def _law(self, eps, reverse):
-        """(log E (K - M)_+, log E (M - K)_+, the `Point` of rejecting M > K) at K = e^eps,
-        or e^-eps in reverse.
-        """
+        """(log delta, the `Point` of the test that touches) of several steps."""
         x = xp.clip(-eps if reverse else eps, -_FARTHEST, _FARTHEST)
         found = self._several(_law_of, x)
-        return found if found is None else (found[0], found[1], Point(*found[2:]))
+        if found is None:
+            return None
+        point = Point(*found[2:])
+        return found[0] + eps if reverse else found[1], point.exchanged() if reverse else point
+
+    def _or_alone(self, alone, several):
+        """Of one step what is known of it alone, and where the integral says nothing: no allocation
+        tells more than knowing the step would.
+        """
+        return self._choose(alone, xp.where(xp.isnan(several), alone, several))
 
     def log_delta(self, eps, reverse):
         found = self._law(eps, reverse)
         alone = self._gaussian().log_delta(eps, reverse)
         if found is None:
             return alone
-        # no allocation tells more than knowing the step would
-        value = xp.minimum(found[0] + eps if reverse else found[1], alone)
-        return self._choose(alone, xp.where(xp.isnan(eps), xp.nan, value))
+        value = self._or_alone(alone, xp.minimum(found[0], alone))
+        return xp.where(xp.isnan(eps), xp.nan, value)
 
     def touch(self, eps, reverse):
         alone, found = self._gaussian().touch(eps, reverse), self._law(eps, reverse)
-        if found is None:
-            return alone
-        point = found[2].exchanged() if reverse else found[2]
-        return jax.tree.map(self._choose, alone, point)
+        return alone if found is None else jax.tree.map(self._or_alone, alone, found[1])
 
     def contact(self, eps, reverse):
         found = self._law(eps, reverse)
         alone = self._gaussian().contact(eps, reverse)
         if found is None:
             return alone
-        value = xp.minimum(found[0] + eps if reverse else found[1], alone[0])
-        point = found[2].exchanged() if reverse else found[2]
-        return xp.stop_gradient(self._choose(alone[0], value)), jax.tree.map(
-            self._choose, alone[1], point
-        )
+        value = self._or_alone(alone[0], xp.minimum(found[0], alone[0]))
+        return xp.stop_gradient(value), jax.tree.map(self._or_alone, alone[1], found[1])
 
     def find_slope(self, alpha, reverse):
         found = self._several(partial(_slope_of, reverse), alpha)
@@ -161,6 +162,8 @@ def _law_of(mu, steps, x):
     own = lognormal_rule.columns(mu, steps)
     found = lognormal_mean.integrals(lognormal_mean.line(own, x), x)
     logs, doubt = _logs(found, x)
+    # all NaN where the integral says nothing at all
+    logs = tuple(xp.where(doubt < xp.inf, log, xp.nan) for log in logs)
     if not xp.any_jax(x) and (x <= 0 or doubt < _SURE):
         return xp.stack(logs)
     size = xp.maximum(x, 1e-9)
@@ -169,7 +172,8 @@ def _law_of(mu, steps, x):
     # rounding may be all that there is
     clipped = xp.where(x > 0, xp.clip(logs[1], lower, upper), logs[1])
     logs = logs[0], clipped, *logs[2:]
-    return xp.where((x > 0) & (doubt > upper - lower), xp.stack(far), xp.stack(logs))
+    known = (x > 0) & (doubt > upper - lower) & (upper - lower < _TELLING)
+    return xp.where(known, xp.stack(far), xp.stack(logs))
 
 
 def _far(mu, steps, x):

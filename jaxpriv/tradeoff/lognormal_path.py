@@ -29,7 +29,7 @@ _CELLS = 96
 _TURNS = 0.5 * math.pi * np.geomspace(1e-6, 1.0, 16)  # a theta
 FARTHER = 4.0  # K, or K - 1, may be as much smaller than what the path was placed for
 _NODES = 512  # of JAX's programs
-_MOST = 4096
+_MOST, _WORK = 4096, 1 << 21  # nodes of NumPy's, and with the rule's for each lognormal
 
 
 class Asked(NamedTuple):
@@ -110,7 +110,8 @@ def path(own, asked, c, goal):
     best = xp.argmin(reach / step + _unreliable(own, mu, phi, reach))
     count = _NODES
     if not xp.any_jax(own, asked):
-        count = int(np.clip(np.nan_to_num(np.ceil(reach[best] / step[best])), 8, _MOST))
+        most = min(_MOST, _WORK // own.x.size)
+        count = int(np.clip(np.nan_to_num(np.ceil(reach[best] / step[best])), 8, most))
     return _along(
         mu[best], phi[best], reach[best] / count, count,
         last[best], ends[2, best], cells.each(lambda part: part[:, best]),

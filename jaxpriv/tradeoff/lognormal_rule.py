@@ -35,7 +35,7 @@ SLIGHT = 0.15
 _STRIPS = (1.0, 0.7, 0.45)  # of d
 _ORDER = 15  # of g's series: 0.5^16/16! is 7e-19
 _COLUMNS = 384  # of JAX's programs
-_MOST = 8192
+_MOST = 4096  # of NumPy's: up to a = 10
 _TABLE, NEGATIVE = 320, 160  # real s
 FARTHEST = 1.47  # by which arg z may exceed pi/2, and times a
 FARTHEST_A = 3.9
