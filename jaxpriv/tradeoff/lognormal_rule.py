@@ -31,14 +31,14 @@ _DEPTH = 56.0  # e^-56 of a trapezoidal rule is 5e-25
 _LEFT, _RIGHT = 12.5, 11.0  # standard deviations that nodes reach to, and what lies beyond
 _BELOW, _ABOVE = 1e-35, 5e-28
 _TILT = 5.0  # further to the right where nothing is turned
-SLIGHT = 0.15
+SLIGHT = 0.15  # a below which nothing is turned, for D would be large
 _STRIPS = (1.0, 0.7, 0.45)  # of d
 _ORDER = 15  # of g's series: 0.5^16/16! is 7e-19
 _COLUMNS = 384  # of JAX's programs
 _MOST = 4096  # of NumPy's: up to a = 10
 _TABLE, NEGATIVE = 320, 160  # real s
-FARTHEST = 1.47  # by which arg z may exceed pi/2, and times a
-FARTHEST_A = 3.9
+# by which arg z may exceed pi/2 on a path's edges, 1.95 phi; and that over a where it is turned
+_FARTHEST, _FARTHEST_TURNED = 1.47, 3.9
 ULP = 2.0**-52
 
 
@@ -136,7 +136,8 @@ def _log_means_turned(own, s):
     past the nodes u <= b x. The best of a few X.
     """
     scaled = s / own.t
-    farthest = xp.minimum(FARTHEST / own.a, xp.where(own.a < SLIGHT, xp.inf, FARTHEST_A))
+    farthest = _FARTHEST / own.a
+    farthest = xp.where(own.a < SLIGHT, farthest, xp.minimum(farthest, _FARTHEST_TURNED))
     u = scaled[:, None] * xp.expm1(own.log_l)
     convex = xp.expm1(u) - u
     convex = xp.where(xp.abs(u) < 1e-4, 0.5 * u**2 * (1 + xp.abs(u)), convex)
