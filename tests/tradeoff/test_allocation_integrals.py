@@ -119,7 +119,7 @@ def test_few_steps_by_convolution(noise, steps):
         price = np.where(
             strike > 0,
             np.exp(single(a, np.maximum(strike, 1e-300), eps < 0)),
-            0.0 if eps < 0 else 1 - strike - 0.0,
+            0.0 if eps < 0 else 1 - strike,
         )
         truth = mass @ price / steps
         curve = random_allocation(noise, steps)
