@@ -116,9 +116,11 @@ def _last_whole(holds, name):
     """The whole number in 1 ... `_MOST` next to one at which the target fails."""
     holds = cache(holds)
     good_end = holds(1)
+    # where one fails more mostly fail too, and the way there would only take longer
+    endless = not good_end and not holds(_MOST)
     near, far = 1, 4
-    while holds(far) == good_end:
-        if far == _MOST:
+    while endless or holds(far) == good_end:
+        if endless or far == _MOST:
             verb = "holds" if good_end else "fails"
             raise ValueError(f"the target {verb} at {name} = 1 as well as at {_MOST:,}")
         near, far = far, min(4 * far, _MOST)
