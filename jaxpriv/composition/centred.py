@@ -2,9 +2,11 @@
 lattice that is laid around the last answer. All of scalar parameters.
 """
 
+import jax
+
 from jaxpriv import _array as xp
 from jaxpriv.composition import grid
-from jaxpriv.composition.line import ALPHA, Term, place, saddle_epsilon
+from jaxpriv.composition.line import ALPHA, Term, cumulants, place, saddle_epsilon
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -22,25 +24,36 @@ def _terms(entry, tables):
     return tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
 
 
-def _approximate(entry, tables, log_alpha, log_rest):
+def approximate(entry, tables, log_alpha, log_rest):
     """The eps at which the saddle-point approximation of the type I error meets `log_alpha`."""
-    terms = _terms(entry, tables)
+    terms = _spread(_terms(entry, tables), xp.shape(log_alpha))
     small = log_alpha < log_rest
 
     def shortfall(eps):
+        """Along the line log of the integral falls by d, the distance from its pole, per eps."""
         line = place(terms, eps, ALPHA)
         other = log1mexp(xp.minimum(line.estimate, -1e-300))
         upper, lower = (
             xp.where(line.side > 0, *pair)
             for pair in ((line.estimate, other), (other, line.estimate))
         )
-        return xp.where(small, log_alpha - upper, lower - log_rest), xp.zeros_like(eps)
+        own = small == (line.side > 0)
+        rate = line.d * xp.where(own, 1.0, xp.exp(line.estimate - other))
+        return xp.where(small, log_alpha - upper, lower - log_rest), rate
 
     low, high = (
         sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
         for end in (0, -1)
     )
-    return newton_in_bracket(shortfall, low, high, iterations=48)
+    low, high = (xp.broadcast_to(end, xp.shape(log_alpha)) for end in (low, high))
+    _, mean, variance = cumulants(terms, xp.full_like(log_alpha, -0.5))
+    near = 1e-3 * xp.sqrt(variance)
+    return newton_in_bracket(shortfall, low, high, 48, mean, xp.max(near))
+
+
+def _spread(terms, shape):
+    """Terms of scalar parameters for arrays of questions."""
+    return jax.tree.map(lambda leaf: xp.broadcast_to(leaf, (*shape, *xp.shape(leaf))), terms)
 
 
 def _refined(entry, tables, eps, solve):
@@ -62,7 +75,8 @@ def _around(law, eps, shortfall, tolerance=None):
 
 def start_of(entry, tables, log_delta):
     """The eps at which the saddle-point approximation of log delta is `log_delta`."""
-    return saddle_epsilon(_terms(entry, tables), log_delta)[0]
+    terms = _spread(_terms(entry, tables), xp.shape(log_delta))
+    return saddle_epsilon(terms, log_delta)[0]
 
 
 def solved(law, log_delta, eps, tolerance=None):
@@ -88,7 +102,7 @@ def epsilon_of(entry, log_delta):
 def slope_of(entry, alpha):
     log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
     tables = entry.tables()
-    start = _approximate(entry, tables, log_alpha, log_rest)
+    start = approximate(entry, tables, log_alpha, log_rest)
     small = log_alpha < log_rest
 
     def solve(law, eps):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import grid, grown, laid
+from jaxpriv.composition import estimates, grid, grown, laid
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.tables import Step, tables_of
@@ -108,6 +108,34 @@ class Gridded(Directed):
                 lambda leaf: leaf.reshape(shape + leaf.shape[1:]).astype(dtype), found
             )
 
+    def curves(self):
+        """By NumPy: (the experiment with scalar parameters, where it stands) for every different
+        one of the batch.
+        """
+        shape = self.flipped.shape
+        flat = jax.tree.map(lambda leaf: leaf.reshape((self.flipped.size, *leaf.shape[len(shape):])),
+                            self)
+        rows = [np.ascontiguousarray(leaf).reshape(self.flipped.size, -1).view(np.uint8)
+                for leaf in map(np.asarray, jax.tree.leaves(flat))]
+        _, first, which = np.unique(np.concatenate(rows, 1), axis=0, return_index=True,
+                                    return_inverse=True)
+        for k, index in enumerate(first):
+            yield xp.row(flat, index), (which.ravel() == k).reshape(shape)
+
+    def _of_each(self, by_numpy, by_jax, values):
+        """by_jax(experiment with scalar parameters, value) for all entries, or by NumPy
+        by_numpy(such an experiment, all values (k,) that are asked of it).
+        """
+        if xp.any_jax(self, values):
+            return self.each(by_jax, values)
+        found = np.empty(0)
+        for one, where in self.curves():
+            part = by_numpy(one, values[where])
+            if not found.size:
+                found = np.empty((*values.shape, *part.shape[1:]))
+            found[where] = part
+        return found
+
     def full(self):
         return all(step.experiment.full() for step in self.steps)
 
@@ -134,7 +162,7 @@ class Gridded(Directed):
         return grid.composed(self.steps, tables, atoms, eps, self.flipped, size)
 
     def contact(self, eps, reverse):
-        found = _evaluated(_contact_of, self.directed(reverse), eps)
+        found = self.directed(reverse)._contacts(eps)
         log_delta, log_alpha, log_power, log_beta = xp.moveaxis(found, -1, 0)
         point = Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
         above, below, leaks = self._outside(eps, reverse)
@@ -143,54 +171,49 @@ class Gridded(Directed):
         point = jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
         return xp.stop_gradient(xp.where(out, self._flat(eps), log_delta)), point
 
+    def _contacts(self, eps):
+        """(log delta, log alpha, log power, log beta) along a last axis."""
+        if xp.any_jax(self, eps):
+            return _evaluated(_contact_of, self, eps)
+        return self._of_each(estimates.contacts, None, eps)
+
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
 
     def log_delta(self, eps, reverse):
         above, below, leaks = self._outside(eps, reverse)
-        value = _evaluated(_log_delta_of, self.directed(reverse), eps)[..., 0]
+        own = self.directed(reverse)
+        if xp.any_jax(self, eps):
+            value = _evaluated(_log_delta_of, own, eps)[..., 0]
+        else:
+            value = own._contacts(eps)[..., 0]
         return xp.where(above | below | ~leaks, self._flat(eps), value)
 
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high; by NumPy many of one curve share lattices."""
         del low
-        if not xp.any_jax(self, high) and high.size > laid.FEW and self._one_curve():
-            found = self.directed(reverse)._of_one_curve(np.where(np.isfinite(high), high, 0.0))
-            return self._inside(high, reverse, *found)
         found = self.brackets_near(high, high[None], reverse)
         return tuple(xp.squeeze(part, 0) for part in found)
 
-    def _one_curve(self):
-        """Do all of the batch have the same parameters, direction apart?"""
-        one = (slice(1),) * self.flipped.ndim
-        leaves = map(np.asarray, jax.tree.leaves((self.steps, self.width)))
-        return all((leaf == leaf[one]).all() for leaf in leaves)
-
-    def _of_one_curve(self, eps):
-        """Brackets at every eps: those next to the same middle from the same lattices, or from
-        their own where those say little, as of a middle beyond all losses.
-        """
-        found = np.empty((3, *eps.shape))
-        for way in np.unique(self.flipped):
-            own = self.flipped == way
-            one, at = xp.row(self, tuple(np.argwhere(own)[0])), eps[own]
-            middle = np.array([laid.near(one, one.tables(), value) for value in at])
-            _, group, sizes = np.unique(middle, return_inverse=True, return_counts=True)
-            middle = np.where(sizes[group] > 1, middle, at)
-            parts = np.empty((3, at.size))
-            for center in np.unique(middle):
-                here = middle == center
-                parts[:, here] = grown.brackets(one, center, at[here])
-            for k in np.flatnonzero(~(parts[1] <= parts[0] + _LITTLE) & (middle != at)):
-                parts[:, k : k + 1] = grown.brackets(one, at[k], at[k : k + 1])
-            found[:, own] = parts
-        return found
-
     def brackets_near(self, center, ends, reverse):
-        """From the lattices around the center."""
-        values = xp.concatenate([center[..., None], xp.moveaxis(ends, 0, -1)], -1)
-        found = self.directed(reverse).each(_brackets_of, values)
-        return self._inside(ends, reverse, *(xp.moveaxis(part, -1, 0) for part in found))
+        """From the lattices around the center; by NumPy those of a curve that is asked about at
+        many are shared.
+        """
+        own = self.directed(reverse)
+        if xp.any_jax(self, center):
+            values = xp.concatenate([center[..., None], xp.moveaxis(ends, 0, -1)], -1)
+            found = xp.moveaxis(own.each(_brackets_of, values), -1, 0)
+            return self._inside(ends, reverse, *(xp.moveaxis(part, -1, 0) for part in found))
+        found = np.empty((3, *ends.shape))
+        for one, where in own.curves():
+            at = np.where(np.isfinite(ends[:, where]), ends[:, where], 0.0)
+            if at.shape[1] > laid.FEW:
+                found[:, :, where] = _shared(one, at.ravel()).reshape(3, *at.shape)
+            else:
+                for k, index in enumerate(np.argwhere(where)):
+                    found[(slice(None), slice(None), *index)] = grown.brackets(
+                        one, center[tuple(index)], at[:, k])
+        return self._inside(ends, reverse, *found)
 
     def _inside(self, ends, reverse, lower, upper, rate):
         """Brackets at `ends`, and what is exact beyond all losses."""
@@ -235,12 +258,14 @@ class Gridded(Directed):
 
     def find_slope(self, alpha, reverse):
         _, _, leaks = self._outside(xp.zeros_like(alpha), reverse)
-        return xp.where(leaks, self.directed(reverse).each(slope_of, alpha), 0.0)
+        return xp.where(leaks, self.directed(reverse)._of_each(
+            estimates.slopes, slope_of, alpha), 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         _, _, leaks = self._outside(xp.zeros_like(log_delta), reverse)
-        eps = self.directed(reverse).each(epsilon_of, xp.where(reachable, log_delta, -1.0))
+        eps = self.directed(reverse)._of_each(
+            estimates.epsilons, epsilon_of, xp.where(reachable, log_delta, -1.0))
         limit = xp.where((log_delta < 0) & leaks, self.loss_bound(reverse), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)
@@ -322,6 +347,22 @@ def _evaluated_jvp(function, primals, tangents):
         behind = tuple(range(values.ndim + 1, gradient.ndim))
         change = change + xp.sum(gradient * xp.expand_dims(tangent, values.ndim), behind)
     return found, change
+
+
+def _shared(entry, eps):
+    """Brackets at every eps (k,) of one curve, by NumPy: those next to the same middle from the
+    same lattices, or from their own where those say little.
+    """
+    middle = laid.near(entry, entry.tables(), eps)
+    _, group, sizes = np.unique(middle, return_inverse=True, return_counts=True)
+    middle = np.where(sizes[group] > 1, middle, eps)
+    found = np.empty((3, eps.size))
+    for center in np.unique(middle):
+        here = middle == center
+        found[:, here] = grown.brackets(entry, center, eps[here])
+    for k in np.flatnonzero(~(found[1] <= found[0] + _LITTLE) & (middle != eps)):
+        found[:, k : k + 1] = grown.brackets(entry, eps[k], eps[k : k + 1])
+    return found
 
 
 def _brackets_of(entry, eps):

@@ -27,14 +27,21 @@ def tables(entry, make):
     return _kept(_tables, _TABLES, _key(entry), make)
 
 
-def near(entry, tables, eps):
-    """The lattices' middle next to eps."""
+def distance(entry, tables):
+    """From one middle to the next."""
     terms = tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
     variance = cumulants(terms, np.float64(-0.5))[2]  # of P and Q alike
-    if not (np.isfinite(variance) and variance > 0):
-        return eps
-    distance = 2.0 ** np.floor(0.5 * np.log2(variance) + 1)
-    return np.asarray(np.round(eps / distance) * distance)
+    return 2.0 ** np.floor(0.5 * np.log2(variance) + 1)
+
+
+def near(entry, tables, eps):
+    """The lattices' middles next to eps, of any shape, which lie before the largest losses."""
+    apart = distance(entry, tables)
+    if not (np.isfinite(apart) and apart > 0):
+        return np.asarray(eps)
+    low, high = -entry.loss_bound(True), entry.loss_bound(False)
+    middle = np.round(eps / apart) * apart
+    return np.clip(middle, low + 0.25 * apart, high - 0.25 * apart)
 
 
 def law(entry, middle, size, make):

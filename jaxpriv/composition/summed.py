@@ -38,16 +38,16 @@ def brackets(law, ends):
     masses = np.concatenate([law.nu, np.max(np.abs(law.nu), 0)[None], np.ones((1, size))])
     at = np.searchsorted(law.loss, t, "right")
     above, x = masses[:, start:], law.loss[start:]
-    running = _running((above * np.exp(-(1 + c) * x))[:, ::-1])
+    running = running_sums((above * np.exp(-(1 + c) * x))[:, ::-1])
     far_sum = running[:, size - at] * np.exp(t)
     level = _level(law, running[BETWEEN], at, t) * np.exp(t)
     if inner:
         x = law.loss[:stop]
-        near_sum = _running(masses[:, :stop] * np.exp(-c * x))[:, at]
+        near_sum = running_sums(masses[:, :stop] * np.exp(-c * x))[:, at]
         value = near_sum + far_sum
         steep = value[3]
     else:
-        near_sum = _running((above * np.exp(-c * x))[:, ::-1])[:, size - at]
+        near_sum = running_sums((above * np.exp(-c * x))[:, ::-1])[:, size - at]
         value = near_sum - far_sum
         steep = near_sum[3]
     reach = (1 + abs(c)) * (np.max(np.abs(t)) + abs(law.loss[-1]) + abs(law.loss[0]))
@@ -90,7 +90,7 @@ def _one_by_one(law, ends):
     return tuple(np.stack(column) for column in zip(*found))
 
 
-def _running(terms):
+def running_sums(terms):
     """Sums of the first 0, 1, 2, ... terms of each row, each off by (`_BLOCK` + their number over
     `_BLOCK`) ulp of the sum of sizes at most.
     """

@@ -1,0 +1,163 @@
+"""Estimates of one composition at many eps and levels, by NumPy: all that lie next to one middle
+are read off one lattice (`laid`), where a program lays one for each.
+
+`summed` has the sums; here only the law between both bounds counts.
+"""
+
+import numpy as np
+
+from jaxpriv import _array as xp
+from jaxpriv.composition import centred, grid, laid
+from jaxpriv.composition.grid import BETWEEN
+from jaxpriv.composition.summed import running_sums
+from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.pair import safe_log
+from jaxpriv.tradeoff.solve import newton_in_bracket
+
+_FARTHEST = 300.0  # of (1 + |c|) |eps - middle|: exponents stay numbers
+_GOOD = 1e-8  # of what is summed: where noise may be more a lattice is laid around that very eps
+_ROUNDING = 1e-13  # of running sums
+_NOTHING = -28.0  # of log(1 - alpha)
+_TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
+
+
+class Running:
+    """A law's masses, added up from its ends: what any eps near its middle needs of it."""
+
+    def __init__(self, law):
+        c, x = float(law.c), law.loss
+        nu = law.nu[BETWEEN]
+        self.law, self.inner = law, c < 0
+        with np.errstate(all="ignore"):
+            self._far = running_sums((nu * np.exp(-(1 + c) * x))[None, ::-1])[0]
+            near = nu * np.exp(-c * x)
+            self._near = running_sums((near if self.inner else near[::-1])[None])[0]
+
+    def at(self, eps):
+        """(log delta, `Point`, are they better known than from a lattice around eps?)"""
+        law, c, t = self.law, float(self.law.c), eps - self.law.middle
+        scale, size = law.log_scale, law.loss.size
+        below = np.searchsorted(law.loss, t, "right")
+        above = size - below
+        far = self._far[above] * np.exp(t)
+        near = self._near[below if self.inner else above]
+        value = near + far if self.inner else near - far
+        weights = np.exp(-c * t) * (1 / -np.expm1(-abs(c) * law.spacing) + (
+            1 / -np.expm1(-(1 + c) * law.spacing) if self.inner else 0.0))
+        error = law.noise[BETWEEN] * weights + law.out[BETWEEN] * np.exp(np.abs(c * t) - c * t)
+        error = error + _ROUNDING * (near + far)
+        sure = (value > 0) & (error < _GOOD * value) & ((1 + abs(c)) * np.abs(t) < _FARTHEST)
+
+        shift = np.clip((law.loss[np.minimum(below, size - 1)] - t) / law.spacing - 0.5, -0.5, 0.5)
+        log_alpha = safe_log(_shared(self._far, above, shift)) + scale - law.middle
+        log_value = safe_log(value) + scale
+        if self.inner:
+            log_delta = log1mexp(np.minimum(log_value, -1e-300))
+            log_beta = np.minimum(safe_log(_shared(self._near, below, -shift)) + scale, 0.0)
+            log_power = log1mexp(np.minimum(log_beta, -1e-300))
+        else:
+            log_delta = np.minimum(np.logaddexp(log_value, law.log_infinite), 0.0)
+            seen = safe_log(_shared(self._near, above, shift)) + scale
+            log_power = np.minimum(np.logaddexp(seen, law.log_infinite), 0.0)
+            log_beta = log1mexp(np.minimum(log_power, -1e-300))
+        log_alpha = np.minimum(log_alpha, 0.0)
+        rest = centred.log_rest_of(log_alpha)
+        return log_delta, Point(log_alpha, rest, log_beta, log_power), sure
+
+
+class Profile:
+    """One composition (scalar parameters) wherever it is asked for."""
+
+    def __init__(self, entry):
+        self.entry, self.tables = entry, entry.tables()
+        self._running: dict = {}
+
+    def at(self, eps):
+        """(log delta, `Point`, is it better known than from a lattice of its own?) at eps (k,)."""
+        middle = laid.near(self.entry, self.tables, eps)
+        found = np.empty((6, eps.size))
+        for center in np.unique(middle):
+            here = middle == center
+            log_delta, point, sure = self._around(center).at(eps[here])
+            found[:, here] = np.stack([log_delta, *point, sure])
+        return found[0], Point(*found[1:5]), found[5] > 0
+
+    def _around(self, center):
+        if center not in self._running:
+            law = self.entry.law(center, self.tables)
+            self._running[center] = Running(law)
+        return self._running[center]
+
+    def log_alpha(self, eps):
+        """log alpha, and its slope from differences: it rises from point to point of the lattice.
+        """
+        step = 1e-6 * (1 + np.abs(eps))
+        at = np.stack([eps, eps + step, eps - step])
+        log_alpha = self.at(at.ravel())[1].log_alpha.reshape(at.shape)
+        return log_alpha[0], (log_alpha[1] - log_alpha[2]) / (2 * step)
+
+    def search(self, shortfall, start):
+        """(Where an increasing function of eps crosses zero, near `start`; is that well known?)"""
+        distance = laid.distance(self.entry, self.tables)
+        eps = newton_in_bracket(shortfall, start - _REACH * distance, start + _REACH * distance,
+                                _TRIES, start)
+        near = np.abs(eps - start) < _REACH * distance * (1 - 1e-6)
+        return eps, near & self.at(eps)[2]
+
+
+def contacts(entry, eps):
+    """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""
+    log_delta, point, sure = Profile(entry).at(eps)
+    found = np.stack([log_delta, point.log_alpha, point.log_power, point.log_beta], -1)
+    for k in np.flatnonzero(~sure):
+        law = entry.law(eps[k], entry.tables())
+        found[k] = grid.log_delta(law, eps[k]), *grid.touch(law, eps[k])
+    return found
+
+
+def slopes(entry, alpha):
+    """The eps at which alpha (k,) is the type I error."""
+    profile = Profile(entry)
+    log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
+    small = log_alpha < log_rest
+
+    def shortfall(eps):
+        value, slope = profile.log_alpha(eps)
+        rest = centred.log_rest_of(value)
+        return np.where(small, log_alpha - value, rest - log_rest), -slope * np.where(
+            small, 1.0, np.exp(value - rest))
+
+    start = centred.approximate(entry, profile.tables, log_alpha, log_rest)
+    found, sure = profile.search(shortfall, start)
+    # next to 1 the logarithm of alpha has no digits left for a lattice of its own either
+    return _or_alone(entry, centred.slope_of, alpha, found, sure | (log_rest < _NOTHING))
+
+
+def epsilons(entry, log_delta):
+    """The eps at which log delta is `log_delta` (k,)."""
+    profile = Profile(entry)
+
+    def shortfall(eps):
+        value, point, _ = profile.at(eps)
+        return log_delta - value, np.exp(eps + point.log_alpha - value)
+
+    start = centred.start_of(entry, profile.tables, log_delta)
+    return _or_alone(entry, centred.epsilon_of, log_delta, *profile.search(shortfall, start))
+
+
+def _or_alone(entry, function, values, found, sure):
+    """What was found, or function(entry, value) where that is not sure."""
+    for k in np.flatnonzero(~sure):
+        found[k] = function(entry, values[k])
+    return found
+
+
+def _shared(sums, count, part):
+    """The first `count` masses, where one within half a spacing of the end is shared out: `part`
+    is how much of the next one belongs to them, or of the last one does not.
+    """
+    own, last = sums[count], len(sums) - 1
+    before, after = sums[np.maximum(count - 1, 0)], sums[np.minimum(count + 1, last)]
+    return own + np.where(part < 0, part * (own - before), 0.0) + np.where(
+        part > 0, part * (after - own), 0.0)
