@@ -21,7 +21,7 @@ from jaxpriv._types import Answer, Bounds, Numbers
 from jaxpriv.composition.steps import repeated
 from jaxpriv.tradeoff import certified, evaluate
 from jaxpriv.tradeoff.experiment import Experiment
-from jaxpriv.tradeoff.group import grouped
+from jaxpriv.tradeoff.groups import grouped
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, symmetrised
 from jaxpriv.tradeoff.meaning import Meaning
 
@@ -233,10 +233,12 @@ class Curve(Meaning):
         of whole ones next to it).
 
         Gaussian noise in closed form: mu becomes sqrt(n) mu, and the relaxed adversary's
-        noncentrality n times its own. Sub-sampled Gaussian noise by its privacy-loss transform, at
-        a cost that does not depend on n; all other curves on a lattice of losses: see
-        `jaxpriv.compose`. Source: Dong, Roth, Su 2022, Corollary 3.3; Kaissis et al. 2022
-        (arXiv:2210.13028), Theorem 2.
+        noncentrality n times its own. Up to 1000 black boxes, or 100 reports of k-ary randomised
+        response and unary encoding, by their binomial laws, where n is a number. Sub-sampled
+        Gaussian noise by its privacy-loss transform, at a cost that does not depend on n; all other
+        curves on a lattice of losses: see `jaxpriv.compose`. Source: Dong, Roth, Su 2022,
+        Corollary 3.3; Kaissis et al. 2022 (arXiv:2210.13028), Theorem 2; Kairouz, Oh, Viswanath
+        2015, Theorem 3.3.
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(0.5).compose(4).gdp_mu():.4f}")

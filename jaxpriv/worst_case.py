@@ -30,7 +30,7 @@ from jaxpriv.mixing import as_weights
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
-from jaxpriv.tradeoff.outcomes import BlackBox
+from jaxpriv.tradeoff.response import BlackBox
 from jaxpriv.tradeoff.shifts import Components
 
 ASSUMPTION = (

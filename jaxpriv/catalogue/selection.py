@@ -5,7 +5,7 @@ from jaxpriv._derived import derived
 from jaxpriv._types import Numbers
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
-from jaxpriv.tradeoff.outcomes import BlackBox
+from jaxpriv.tradeoff.response import BlackBox
 
 
 def _half(epsilon):

@@ -6,7 +6,6 @@ are read off one lattice (`laid`), where a program lays one for each.
 
 import numpy as np
 
-from jaxpriv import _array as xp
 from jaxpriv.composition import centred, grid, laid
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.summed import running_sums
@@ -16,9 +15,10 @@ from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _FARTHEST = 300.0  # of (1 + |c|) |eps - middle|: exponents stay numbers
-_GOOD = 1e-8  # of what is summed: where noise may be more a lattice is laid around that very eps
+_GOOD = 1e-6  # of what is summed: where noise may be more a lattice is laid around that very eps
 _ROUNDING = 1e-13  # of running sums
 _NOTHING = -28.0  # of log(1 - alpha)
+_AT_END = 1e-5  # of the search's reach
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
 
 
@@ -71,7 +71,6 @@ class Profile:
 
     def __init__(self, entry):
         self.entry, self.tables = entry, entry.tables()
-        self._running: dict = {}
 
     def at(self, eps):
         """(log delta, `Point`, is it better known than from a lattice of its own?) at eps (k,)."""
@@ -84,10 +83,10 @@ class Profile:
         return found[0], Point(*found[1:5]), found[5] > 0
 
     def _around(self, center):
-        if center not in self._running:
-            law = self.entry.law(center, self.tables)
-            self._running[center] = Running(law)
-        return self._running[center]
+        def make():
+            return Running(self.entry.law(center, self.tables))
+
+        return laid.sums(self.entry, center, make)
 
     def log_alpha(self, eps):
         """log alpha, and its slope from differences: it rises from point to point of the lattice.
@@ -99,11 +98,14 @@ class Profile:
 
     def search(self, shortfall, start):
         """(Where an increasing function of eps crosses zero, near `start`; is that well known?)"""
-        distance = laid.distance(self.entry, self.tables)
-        eps = newton_in_bracket(shortfall, start - _REACH * distance, start + _REACH * distance,
-                                _TRIES, start)
-        near = np.abs(eps - start) < _REACH * distance * (1 - 1e-6)
-        return eps, near & self.at(eps)[2]
+        reach = _REACH * laid.distance(self.entry, self.tables)
+        least, most = -self.entry.loss_bound(True), self.entry.loss_bound(False)
+        low, high = np.maximum(start - reach, least), np.minimum(start + reach, most)
+        eps = newton_in_bracket(shortfall, low, high, _TRIES, start)
+        near = np.abs(eps - start) < reach * (1 - 1e-6)
+        # at the largest loss, which may be told for sure, any lattice ends
+        at_end = (eps > most - _AT_END * reach) | (eps < least + _AT_END * reach)
+        return eps, near & (self.at(eps)[2] | at_end)
 
 
 def contacts(entry, eps):

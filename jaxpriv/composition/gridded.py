@@ -112,10 +112,9 @@ class Gridded(Directed):
         """By NumPy: (the experiment with scalar parameters, where it stands) for every different
         one of the batch.
         """
-        shape = self.flipped.shape
-        flat = jax.tree.map(lambda leaf: leaf.reshape((self.flipped.size, *leaf.shape[len(shape):])),
-                            self)
-        rows = [np.ascontiguousarray(leaf).reshape(self.flipped.size, -1).view(np.uint8)
+        shape, size = self.flipped.shape, self.flipped.size
+        flat = jax.tree.map(lambda leaf: leaf.reshape((size, *leaf.shape[len(shape) :])), self)
+        rows = [np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8)
                 for leaf in map(np.asarray, jax.tree.leaves(flat))]
         _, first, which = np.unique(np.concatenate(rows, 1), axis=0, return_index=True,
                                     return_inverse=True)

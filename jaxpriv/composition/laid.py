@@ -16,8 +16,10 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
-_LAWS, _LABELS, _TABLES = 24, 12, 64  # kept at most, of 8 MB, 6 MB and 100 KB
+# kept at most, of 8 MB, 4 MB, 6 MB and 100 KB
+_LAWS, _SUMS, _LABELS, _TABLES = 24, 24, 12, 64
 _laws: OrderedDict = OrderedDict()
+_sums: OrderedDict = OrderedDict()
 _labels: OrderedDict = OrderedDict()
 _tables: OrderedDict = OrderedDict()
 
@@ -49,6 +51,11 @@ def law(entry, middle, size, make):
     if size > grid.SIZE:
         return make()
     return _kept(_laws, _LAWS, (*_key(entry), float(middle), size), make)
+
+
+def sums(entry, middle, make):
+    """The running sums of the law around a middle, which make() computes."""
+    return _kept(_sums, _SUMS, (*_key(entry), float(middle)), make)
 
 
 def labels_around(entry, tables, middle, size):

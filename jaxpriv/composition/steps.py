@@ -40,8 +40,8 @@ from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, ZeroedOut, symmetr
 from jaxpriv.tradeoff.laplace_pairs import LaplaceShift
 from jaxpriv.tradeoff.largest_sum import LargestSum
 from jaxpriv.tradeoff.logistic_pair import LogisticShift
-from jaxpriv.tradeoff.outcomes import BlackBox
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
+from jaxpriv.tradeoff.response import Response
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 from jaxpriv.tradeoff.whole_noise import WholeNoise
 
@@ -62,7 +62,7 @@ def together(experiments, axis=None):
     if any(symmetric):
         if any(len(e.members) > 1 for e in experiments if isinstance(e, Symmetric)):
             raise ValueError("compose() takes symmetric curves of one mechanism each")
-        both_ways = (NormalShift, LaplaceShift, LogisticShift, BlackBox, WholeNoise, Replaced,
+        both_ways = (NormalShift, LaplaceShift, LogisticShift, Response, WholeNoise, Replaced,
                      ReplacedGaussian, CutReplaced, Symmetric)
         if not all(isinstance(e, both_ways) for e in experiments):
             raise ValueError(
@@ -238,10 +238,13 @@ def _pieces(experiment, axis):
         if isinstance(forward, CutExchanged):
             return [Term(CutExchangedTransform(*own, isinstance(forward, CutReplaced)), count)]
         return [Term(CutGaussianTransform(*own), count)]
+    times = 1
+    if isinstance(experiment, Response):
+        experiment, times = experiment.once(), experiment.count
     if axis == -1:
-        return [Step(experiment, once(experiment.batch_shape(), experiment))]
+        return [Step(experiment, times * once(experiment.batch_shape(), experiment))]
     experiment = behind(experiment)
-    return [Step(experiment, once((1,), experiment))]
+    return [Step(experiment, times * once((1,), experiment))]
 
 
 def normal_vectors(shift, narrower):

@@ -58,7 +58,7 @@ class Discrete(Envelope):
     def _towards(self, reverse):
         return self.reversed() if reverse else self
 
-    def _vertices(self):
+    def vertices(self):
         """Logarithms of type I error, power and their complements when the k highest losses are
         rejected, k = 0, 1, ...
         """
@@ -113,12 +113,12 @@ class Discrete(Envelope):
     def find_slope(self, alpha, reverse):
         """The loss of the outcome within which the highest ones add up to alpha."""
         own = self._towards(reverse)
-        index = _side(own._vertices()[0], alpha)
+        index = _side(own.vertices()[0], alpha)
         return xp.take_along_axis(xp.flip(own.loss, -1), index, -1)[..., 0]
 
     def errors(self, alpha, reverse):
         """On the polygon's side above alpha."""
-        log_alpha, _, log_beta, log_power = self._towards(reverse)._vertices()
+        log_alpha, _, log_beta, log_power = self._towards(reverse).vertices()
         index = _side(log_alpha, alpha)
 
         def at(column, shift):
@@ -137,7 +137,7 @@ class Discrete(Envelope):
         """delta = A_k - e^eps B_k between the k-th and the next loss: the largest of the lines'
         zeros of delta - target.
         """
-        log_alpha, _, _, log_power = self._towards(reverse)._vertices()
+        log_alpha, _, _, log_power = self._towards(reverse).vertices()
         target = log_delta[..., None]
         more = log_power > target
         reachable = (log_alpha > -xp.inf) & more
@@ -167,7 +167,7 @@ class Discrete(Envelope):
 
     def _largest_height(self, sign):
         """The largest Phi^-1(power) - Phi^-1(alpha) of a vertex, rounded up or down."""
-        log_alpha, log_rest, log_beta, log_power = self._vertices()
+        log_alpha, log_rest, log_beta, log_power = self.vertices()
         proper = (
             (log_alpha > -xp.inf)
             & (log_beta > -xp.inf)
@@ -194,7 +194,7 @@ class Discrete(Envelope):
         a - alpha comes from a and alpha, or from their complements,
         which are exact at the last vertex.
         """
-        log_a, log_rest, log_b, _ = (column[..., 1:] for column in self._vertices())
+        log_a, log_rest, log_b, _ = (column[..., 1:] for column in self.vertices())
         loss, alpha = xp.flip(self.loss, -1), alpha[..., None]
         log_alpha = safe_log(alpha)
         ulp = xp.finfo(alpha.dtype).eps
@@ -242,7 +242,7 @@ class Discrete(Envelope):
         )
 
     def kinks(self, reverse):
-        levels = xp.exp(self._towards(reverse)._vertices()[0])
+        levels = xp.exp(self._towards(reverse).vertices()[0])
         return tuple(levels[..., k] for k in range(1, levels.shape[-1] - 1))
 
     def subsampled(self, rate):

@@ -13,7 +13,7 @@ all of whose terms are positive. With the slopes of g at the levels a_0, a_1 = g
 best test it is an equality, and an error of the e_i enters squared.
 """
 
-from dataclasses import field
+from dataclasses import field, replace
 
 import jax
 
@@ -21,34 +21,13 @@ from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.experiment import Experiment, Point, padded
-from jaxpriv.tradeoff.hull import Symmetric, symmetrised
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import cleaned, stepped_out
 
-_NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is looked for
+NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is looked for
 _NARROW = 1e-6  # relative: where the estimate's slopes do not serve each end has its own
-
-
-def grouped(experiment, size):
-    """The experiment of a group of so many records; who attacks may ask for one of them only."""
-    if isinstance(experiment, Attacked):
-        return Attacked(grouped(experiment.upper, size), experiment.attacks)
-    if isinstance(experiment, Symmetric) and len(experiment.members) == 1:
-        inner = experiment.members[0].grouped(size)
-        known = None if inner is None else Symmetric((inner,))
-    else:
-        known = experiment.grouped(size)
-    if known is not None or size == 1:
-        return experiment if known is None else known
-    if not experiment.full():
-        raise ValueError(
-            "group() of a curve that is not the full adversary's: "
-            "its tests say nothing of a neighbour's neighbour"
-        )
-    return Group(symmetrised(experiment), size)
 
 
 @pytree
@@ -64,7 +43,7 @@ class Group(Experiment):
 
     def aligned(self, shape, dtype):
         guide = None if self.guide is None else self.guide.aligned(shape, dtype)
-        return Group(self.base.aligned(shape, dtype), self.size, guide)
+        return replace(self, base=self.base.aligned(shape, dtype), guide=guide)
 
     @property
     def _estimated(self):
@@ -75,22 +54,22 @@ class Group(Experiment):
 
     def whole(self, up):
         base = self.base.whole(up)
-        return self if base is self.base else Group(base, self.size)
+        return self if base is self.base else replace(self, base=base)
 
     def as_narrow_as(self, width):
-        return Group(self.base.as_narrow_as(width / self.size), self.size)
+        return replace(self, base=self.base.as_narrow_as(width / self.size))
 
     def means(self):
         """No bound depends on how well slopes and levels are chosen: always by the first means, for
         a lattice takes a second for each link of each try.
         """
-        return (Group(base, self.size, self.base) for base in self.base.means())
+        return (replace(self, base=base, guide=self.base) for base in self.base.means())
 
     def reversed(self):
         return self
 
     def grouped(self, size):
-        return Group(self.base, self.size * size)
+        return replace(self, size=self.size * size)
 
     def subsampled(self, rate):
         raise ValueError(
@@ -167,7 +146,7 @@ class Group(Experiment):
         leaps = leap[1] - leap[0] > 1e-2 * (1 + xp.abs(leap[0]))
         reach = xp.where(leaps, reach, 0.0)
         z = newton_in_bracket(halved, z - reach, z + reach, start=z, tolerance=1e-13)
-        return z, self._around(z, _NEAR * (1 + xp.abs(z)))
+        return z, self._around(z, NEAR * (1 + xp.abs(z)))
 
     def _split(self, eps):
         """(the e_i, first of all the one at a_0; a_0; its normal quantiles a little before and
@@ -183,7 +162,7 @@ class Group(Experiment):
         width = high - low
         share = xp.clip((eps - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
         chosen = slopes[:, 0] + share * (slopes[:, 1] - slopes[:, 0])
-        near = _NEAR * (1 + xp.abs(z))
+        near = NEAR * (1 + xp.abs(z))
         return xp.stop_gradient((chosen, norm.cdf(-z), (z - near, z + near)))
 
     def _summed(self, log_deltas, slopes):
@@ -264,7 +243,7 @@ class Group(Experiment):
             wide = self.aligned(ends.shape, ends.dtype)
             same = xp.broadcast_to(slopes[:, None], (self.size, *ends.shape))
             levels = xp.broadcast_to(level, ends.shape)
-            return cleaned(ends, *wide._bracket_by(ends, same, levels, reverse))
+            return cleaned(ends, *wide.bracket_by(ends, same, levels))
 
         low, high = stepped_out(eps, bounds_at, lowest, log_delta)
         if xp.all(high - low <= _NARROW * (1 + eps)):
@@ -304,30 +283,38 @@ class Group(Experiment):
         eps = xp.where(reachable, eps, limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0))
         return eps, chosen, norm.cdf(-z)
 
+    def least_power(self, level, slopes):
+        """A lower bound of the power at a level, of links whose slopes are about these."""
+        # losses are of this size
+        at_zero = self._estimated.log_delta(xp.zeros_like(level), False)
+        reach = xp.max(xp.abs(slopes), 0) + xp.exp(at_zero)
+        power = level
+        for slope in slopes:
+            power = _least_power(self.base, power, slope, reach)
+        return power
+
     def bracket(self, low, high, reverse):
         """Of one eps = low = high. Above: the sum of upper bounds, of slopes that make up eps or a
         little less. Below: the power at a level, from bounds of each link's.
         """
         del low
         slopes, level, _ = self._split(xp.abs(high))
-        return self._bracket_by(high, slopes, level, reverse)
+        return self.bracket_by(high, slopes, level)
 
-    def _bracket_by(self, high, slopes, level, reverse):
-        """The bracket that the e_i make, of which the first makes up eps, and a_0."""
-        del reverse
+    def bracket_by(self, high, slopes, level, free=None):
+        """The bracket that the e_i make, of which the first, or the `free` one, makes up eps, and
+        a_0.
+        """
+        if free is None:
+            free = (xp.arange(self.size) == 0).reshape((-1,) + (1,) * high.ndim)
         size, ulp = xp.abs(high), xp.finfo(high.dtype).eps
         total = xp.sum(xp.abs(slopes), 0) + size
-        first = size - xp.sum(slopes[1:], 0) - 4 * self.size * ulp * total
-        slopes = xp.concatenate([first[None], slopes[1:]])
+        less = xp.sum(slopes, 0) - size + 4 * self.size * ulp * total
+        slopes = slopes - xp.where(free, less, 0.0)
         spread = self.base.aligned(slopes.shape, slopes.dtype)
         most = self._summed(spread.bracket(slopes, slopes, False)[1], slopes)
         most = most + 4 * self.size * ulp * total
-        power = level
-        # losses are of this size
-        at_zero = self._estimated.log_delta(xp.zeros_like(size), False)
-        reach = xp.max(xp.abs(slopes), 0) + xp.exp(at_zero)
-        for slope in slopes:
-            power = _least_power(self.base, power, slope, reach)
+        power = self.least_power(level, slopes)
         taken = xp.exp(size) * level
         least = safe_log(xp.maximum(power - taken - 16 * ulp * (power + (1 + size) * taken), 0.0))
         lower, upper = padded(least, most)

@@ -1,7 +1,6 @@
 """Local randomisers: a record is reported with noise of its own, and its value is tested."""
 
 import math
-from abc import abstractmethod
 from dataclasses import field
 from typing import Any
 
@@ -10,45 +9,21 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.tradeoff.discrete import Discrete, Mirrored
+from jaxpriv.tradeoff.discrete import Discrete
 from jaxpriv.tradeoff.outcomes import Outcomes
-
-
-class TwoValues(Outcomes):
-    """One value against another: the report speaks for the one, for the other, or for neither, with
-    losses -loss, loss and 0.
-    """
-
-    loss: Any
-    given = True  # the loss is a parameter, known to its last digit
-
-    @abstractmethod
-    def log_masses(self, epsilon):
-        """Logarithms of the probabilities that a report speaks for its value and for neither."""
-
-    def spelled(self, shape, dtype):
-        epsilon = xp.broadcast_to(xp.asarray(resolved(self.loss, dtype), dtype), shape)
-        own, neither = self.log_masses(epsilon)
-        null = xp.stack([own, neither, own - epsilon], -1)
-        loss = xp.stack([-epsilon, xp.zeros_like(epsilon), epsilon], -1)
-        told = xp.full_like(epsilon, 0.0 if self.given else xp.nan)
-        return Mirrored(null, xp.flip(null, -1), loss, told)
-
-    def reversed(self):
-        return self
-
-    def atoms(self, reverse):
-        """Losses lie epsilon apart."""
-        epsilon = self._discrete().loss[..., -1]
-        return -epsilon, xp.zeros_like(epsilon)
+from jaxpriv.tradeoff.response import Response
 
 
 @pytree
-class KaryResponse(TwoValues):
+class KaryResponse(Response):
     """The value with probability e^epsilon/(e^epsilon + k - 1), else one of the k - 1 others."""
 
     loss: Any
     categories: int = field(metadata={"static": True})
+    count: int = field(default=1, metadata={"static": True})
+
+    def exact(self, loss):
+        return xp.zeros_like(loss)
 
     def log_masses(self, epsilon):
         own = -xp.log1p((self.categories - 1) * xp.exp(-epsilon))
@@ -57,7 +32,7 @@ class KaryResponse(TwoValues):
 
 
 @pytree
-class UnaryEncoding(TwoValues):
+class UnaryEncoding(Response):
     """The bits of two values in a report, of one bit for each value, of which one is set.
 
     A set bit stays with probability p, another is set with q, p (1-q)/(q (1-p)) = e^epsilon:
@@ -66,6 +41,10 @@ class UnaryEncoding(TwoValues):
 
     loss: Any
     optimised: bool = field(metadata={"static": True})
+    count: int = field(default=1, metadata={"static": True})
+
+    def exact(self, loss):
+        return xp.zeros_like(loss)
 
     def log_masses(self, epsilon):
         if self.optimised:
@@ -79,7 +58,8 @@ class UnaryEncoding(TwoValues):
 class PermanentResponse(UnaryEncoding):
     """Symmetric unary encoding whose loss follows from the noise on a bit, to rounding."""
 
-    given = False
+    def exact(self, loss):
+        return xp.full_like(loss, xp.nan)
 
 
 def _log_mean(epsilon, k):

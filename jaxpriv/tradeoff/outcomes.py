@@ -7,9 +7,7 @@ import jax
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.tradeoff.discrete import Mirrored
 from jaxpriv.tradeoff.experiment import Experiment
-from jaxpriv.tradeoff.pair import safe_log
 
 
 class Outcomes(Experiment):
@@ -71,28 +69,6 @@ class Outcomes(Experiment):
 
     def subsampled(self, rate):
         return Sampled(self, rate)
-
-
-@pytree
-class BlackBox(Outcomes):
-    """With probability `told` everything is told, else randomised response: the worst
-    (loss, told)-DP mechanism.
-    """
-
-    loss: jax.Array
-    told: jax.Array
-
-    def spelled(self, shape, dtype):
-        leaves = jax.tree.leaves(resolved(self, dtype))
-        top, told = (xp.broadcast_to(xp.asarray(leaf, dtype), shape) for leaf in leaves)
-        rest = xp.log1p(-told) - xp.log1p(xp.exp(-top))  # XLA's log1p is exact at 0
-        always, never = safe_log(told), xp.full_like(told, -xp.inf)
-        endless = xp.full_like(told, xp.inf)
-        null = xp.stack([always, rest, rest - top, never], -1)
-        return Mirrored(null, xp.flip(null, -1), xp.stack([-endless, -top, top, endless], -1), told)
-
-    def reversed(self):
-        return self
 
 
 @pytree

@@ -10,6 +10,7 @@ import pytest
 
 from jaxpriv import relaxed, worst_case
 from jaxpriv.tradeoff import local
+from jaxpriv.tradeoff.response import Response
 from tests.slips import check_is_red
 
 EPSILONS = (0.0, 1e-9, 0.3, 1.0, 2.5, 12.0)
@@ -309,8 +310,9 @@ SLIPS = [
     (local.UniformReport, "aligned",
      lambda self, *a: local.OtherValue(self.loss, self.categories).aligned(*a),
      lambda: test_k_ary_of_no_record(1.0, 3)),
-    (local.PermanentResponse, "given", True, lambda: test_the_largest_loss_is_rounded_up("rappor")),
-    (local.TwoValues, "reversed", lambda self: local.OtherValue(self.loss, 2),
+    (local.PermanentResponse, "exact", lambda self, loss: 0 * loss,
+     lambda: test_the_largest_loss_is_rounded_up("rappor")),
+    (Response, "reversed", lambda self: local.OtherValue(self.loss, 2),
      lambda: test_k_ary(1.0, 3)),
 ]  # fmt: skip
 

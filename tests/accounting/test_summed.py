@@ -5,6 +5,9 @@ import pytest
 
 import jaxpriv
 from jaxpriv.composition import grid, labels, laid, summed
+from jaxpriv.composition.gridded import Gridded
+from jaxpriv.composition.pieces import behind
+from jaxpriv.composition.tables import Step
 
 W = jaxpriv.worst_case
 LAWS = {
@@ -66,7 +69,8 @@ def test_labels_laid_once_bound_neighbours():
     from math import comb, exp, expm1, log
 
     steps, ratio = 20, 0.5
-    entry = entry_of(W.randomized_response(ratio).compose(steps))
+    step = Step(behind(W.randomized_response(ratio).experiment), np.full(1, float(steps)))
+    entry = Gridded((step,), np.zeros((), bool)).aligned((), np.float64)
     bounds = labels.around(entry.steps, entry.tables(), False, np.asarray(2.0), 1 << 12)
     ends = np.array([1.2, 1.9, 2.0, 2.4, 3.3])
     p = 1 / (1 + exp(-ratio))

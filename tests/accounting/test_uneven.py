@@ -13,7 +13,7 @@ from jaxpriv.composition.chain import Chain
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.uneven import Law, Sides, together
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
-from jaxpriv.tradeoff.outcomes import BlackBox
+from jaxpriv.tradeoff.response import BlackBox
 from jaxpriv.tradeoff.subsampled import Subsampled
 
 

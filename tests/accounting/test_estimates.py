@@ -1,0 +1,123 @@
+"""What many questions share is what each of them would be told alone."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import jaxpriv
+from jaxpriv.composition import estimates, grid, laid
+from jaxpriv.tradeoff.evaluate import errors
+from tests.slips import check_is_red
+
+W = jaxpriv.worst_case
+CURVES = {
+    "smooth": jaxpriv.compose(W.laplace(1.0), W.gaussian(1.0)),
+    "atoms": W.laplace(0.1).compose(10),
+    "weak": jaxpriv.compose(W.gaussian(1e-4), W.laplace(1e-5)),
+    "steep": jaxpriv.compose(W.gaussian(4.0), W.laplace(3.0)),
+    "told": jaxpriv.compose(W.laplace(0.5).compose(9), W.approximate_dp(0.1, 1e-6)),
+    "exchanged": jaxpriv.compose(W.laplace(1.0).subsample(0.2).compose(30)).reversed(),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_points_are_those_of_a_lattice_around_each(name):
+    curve = CURVES[name]
+    entry = curve.experiment.aligned((), np.float64)
+    top = min(float(curve.epsilon(1e-9 if name != "told" else 1e-3)),
+              0.999 * float(curve.epsilon(0.0)))
+    eps = top * np.array([-0.9, -0.3, 0.0, 1e-3, 0.2, 0.5, 0.8, 1.0])
+    with np.errstate(all="ignore"):
+        together = estimates.contacts(entry, eps)
+        for at, own in zip(eps, together):
+            law = entry.law(at, entry.tables())
+            alone = np.array([grid.log_delta(law, at), *grid.touch(law, at)])
+            np.testing.assert_allclose(own[[0, 1, 2]], alone[[0, 1, 2]], rtol=1e-6, atol=2e-6)
+    low, high = curve.log_delta_bounds(eps)
+    near = 1e-6 * (1 + np.abs(together[:, 0]))
+    assert (low <= together[:, 0] + near).all()
+    assert (together[:, 0] <= high + near).all()
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_arrays_say_what_numbers_do(name):
+    curve = CURVES[name]
+    alpha, delta = np.array([1e-6, 0.02, 0.3, 0.7, 0.99]), np.array([1e-2, 1e-4, 1e-5, 1e-7, 1e-9])
+    beta = curve(alpha)
+    np.testing.assert_allclose(beta, [curve(a) for a in alpha], rtol=2e-6)
+    low, high = curve.beta_bounds(alpha)
+    assert (low <= beta * (1 + 1e-5)).all()
+    assert (beta <= high * (1 + 1e-5)).all()
+    epsilon = curve.epsilon(delta)
+    np.testing.assert_allclose(epsilon, [curve.epsilon(d) for d in delta], rtol=2e-7)
+    low, high = curve.epsilon_bounds(delta)
+    assert (low <= epsilon * (1 + 1e-7)).all()
+    assert (epsilon <= high * (1 + 1e-7)).all()
+
+
+def test_what_a_lattice_does_not_see_is_asked_alone():
+    far_from_the_middle()
+
+
+def test_curves_of_a_batch_are_told_apart():
+    ratio = np.array([[0.5, 1.0, 0.5, 1.0, 0.5], [1.0, 0.5, 0.5, 2.0, 2.0]])
+    eps = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    curve = jaxpriv.compose(W.laplace(ratio), W.gaussian(1.0))
+    found, low, high = curve.log_delta(eps), *curve.log_delta_bounds(eps)
+    for at in np.ndindex(ratio.shape):
+        one = jaxpriv.compose(W.laplace(ratio[at]), W.gaussian(1.0))
+        truth = one.log_delta_bounds(eps[at[1]])
+        assert low[at] <= truth[1]
+        assert truth[0] <= high[at]
+        assert truth[0] - 1e-7 <= found[at] <= truth[1] + 1e-7
+
+
+def test_area_under_the_curve():
+    """188 s of one lattice for each of 728 levels; here against a fine sum of tangents."""
+    curve = CURVES["smooth"]
+    eps = np.linspace(-12, 12, 801)
+    alpha = (np.arange(2000) + 0.5) / 2000
+    delta = curve.delta(eps)
+    power = np.min(delta[:, None] + np.exp(eps)[:, None] * alpha, 0)
+    assert np.isclose(curve.auc(), np.mean(power), rtol=1e-4)
+
+
+def test_levels_next_to_an_atom():
+    """Below the probability of the largest loss the slope is that loss."""
+    curve = W.laplace(0.5).compose(4)
+    _, log_power = np.log(errors(curve.experiment, np.full(5, 1e-9)))
+    np.testing.assert_allclose(log_power, np.log(1e-9) + 2.0, rtol=1e-9)
+    np.testing.assert_allclose(curve.slope(np.full(5, 1e-9)), 2.0, rtol=1e-4)
+
+
+def shared(sums, count, part):
+    return sums[count]
+
+
+def off_by_one(terms):
+    sums = np.cumsum(terms, 1)
+    return np.concatenate([sums, sums[:, -1:]], 1)
+
+
+def far_from_the_middle():
+    """A lattice around 0 says nothing about the tail, which shows."""
+    with mock.patch.object(laid, "near", lambda entry, tables, eps: 0 * eps):
+        test_points_are_those_of_a_lattice_around_each("steep")
+
+
+SLIPS = [
+    (estimates, "_shared", shared, lambda: test_points_are_those_of_a_lattice_around_each("atoms")),
+    (estimates, "running_sums", off_by_one,
+     lambda: test_points_are_those_of_a_lattice_around_each("atoms")),
+    (estimates, "_GOOD", np.inf, far_from_the_middle),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip[1])
+def test_slip_is_seen(slip, monkeypatch):
+    for store in (laid._laws, laid._sums):
+        store.clear()
+    check_is_red(monkeypatch, *slip)
+    for store in (laid._laws, laid._sums):
+        store.clear()
