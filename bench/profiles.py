@@ -1,20 +1,24 @@
-"""A privacy profile at many epsilons: asked for at once, when neighbours share lattices, against
-one epsilon after the other.
+"""A curve of a lattice at many points: asked for at once, when neighbours share lattices, against
+one point after the other; and groups of polygons, counted against searched.
 
     python bench/profiles.py [--repeats 3]
 
-JSON lines: medians of seconds, both sides in one run, neither with lattices that were kept; `wider`
-is the widest bracket asked for at once over that of one alone, in delta.
+JSON lines: medians of seconds, both sides in one run, neither with lattices that were kept. `wider`
+is the widest bracket asked for at once over that of one alone; of estimates `apart` is how far both
+differ in logarithms.
 """
 
 import argparse
+from functools import partial
 
 import numpy as np
 from timing import line, median_and_result
 
 import jaxpriv
-from jaxpriv import worst_case
+from jaxpriv import Curve, worst_case
 from jaxpriv.composition import laid
+from jaxpriv.tradeoff.group import Group
+from jaxpriv.tradeoff.hull import symmetrised
 
 EPSILONS = np.linspace(0.0, 2.5, 26)
 CURVES = {
@@ -27,11 +31,23 @@ CURVES = {
 }
 
 
-def forgetting(call, epsilons):
+QUESTIONS = {
+    "delta": EPSILONS,
+    "delta_bounds": EPSILONS,
+    "__call__": np.linspace(0.01, 0.99, 26),
+    "beta_bounds": np.linspace(0.01, 0.99, 26),
+}
+GROUPS = {
+    "5 records of (1, 1e-6)-DP": (worst_case.approximate_dp(1.0, 1e-6), 5, 0.1),
+    "3 records of RAPPOR, f = 1e-4": (worst_case.rappor(1e-4), 3, 1e-5),
+    "10 records of 10-ary response": (worst_case.k_ary_randomized_response(1.0, 10), 10, 1e-5),
+}
+
+
+def forgetting(call, points):
     def asked():
-        for kept in (laid._laws, laid._labels, laid._tables):
-            kept.clear()
-        return call(epsilons)
+        laid.forget()
+        return call(points)
 
     return asked
 
@@ -43,18 +59,32 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     for name, make in CURVES.items():
-        ask = make().symmetric().delta_bounds
-        together, (low, high) = median_and_result(forgetting(ask, EPSILONS), repeats)
-        alone, each = median_and_result(forgetting(lambda all_of, ask=ask: [
-            ask(float(epsilon)) for epsilon in all_of], EPSILONS), repeats)
-        least, most = np.array(each).T
-        line(
-            curve=name,
-            together=round(together, 2),
-            one_by_one=round(alone, 2),
-            ratio=round(alone / together, 1),
-            wider=round(float(np.max((high - low) / np.maximum(most - least, 1e-300))), 2),
+        for question, points in QUESTIONS.items():
+            ask = getattr(make().symmetric(), question)
+
+            def one_by_one(all_of, ask=ask):
+                return [forgetting(ask, float(point))() for point in all_of]
+
+            together, found = median_and_result(forgetting(ask, points), repeats)
+            alone, each = median_and_result(forgetting(one_by_one, points), repeats)
+            found, each = np.array(found), np.array(each).T
+            if found.ndim == 2:
+                widths = (end[1] - end[0] for end in (found, each))
+                wider, one = widths
+                said = {"wider": round(float(np.max(wider) / np.max(one)), 2)}
+            else:
+                said = {"apart": float(f"{np.max(np.abs(np.log(found / each))):.1e}")}
+            line(curve=name, question=question, together=round(together, 2),
+                 one_by_one=round(alone, 2), ratio=round(alone / together, 1), **said)
+    for name, (curve, size, delta) in GROUPS.items():
+        slow = Curve(Group(symmetrised(curve.experiment), size))
+        (counted, ends), (searched, others) = (
+            median_and_result(partial(group.epsilon_bounds, delta), repeats)
+            for group in (curve.group(size), slow)
         )
+        line(group=name, counted=round(counted, 4), searched=round(searched, 2),
+             ratio=round(searched / counted, 1), width=float(f"{ends[1] - ends[0]:.1e}"),
+             width_searched=float(f"{others[1] - others[0]:.1e}"))
 
 
 if __name__ == "__main__":

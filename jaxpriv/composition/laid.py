@@ -24,6 +24,12 @@ _labels: OrderedDict = OrderedDict()
 _tables: OrderedDict = OrderedDict()
 
 
+def forget():
+    """What was kept."""
+    for store in (_laws, _sums, _labels, _tables):
+        store.clear()
+
+
 def tables(entry, make):
     """The tables of all steps, which make() computes."""
     return _kept(_tables, _TABLES, _key(entry), make)

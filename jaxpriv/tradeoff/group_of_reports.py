@@ -112,7 +112,8 @@ class GroupOfReports(Group):
 
     def least_power(self, level, slopes):
         """Link by link from the polygon itself. g is concave, so that e^loss x <= g(x): what
-        rounding does to x, to the loss and to a vertex next to x it does to g(x) at most.
+        rounding does to the loss and to the vertex before x it does to g(x) at most, and to the
+        power at that vertex once more.
         """
         del slopes
         polygon = self.base.members[0].aligned(level.shape, level.dtype)
@@ -124,7 +125,7 @@ class GroupOfReports(Group):
             (log_power, _), loss = _image(vertices, losses, log_level, rest)
             size = 1 + xp.abs(xp.where(xp.isfinite(loss), loss, 0.0))
             size = size + xp.abs(xp.where(xp.isfinite(log_level), log_level, 0.0))
-            log_level = log_power - ROUNDING * ulp * size
+            log_level = log_power - 4 * ROUNDING * ulp * size
         return xp.exp(log_level[..., 0])
 
     def _solved(self, log_delta, reverse):

@@ -116,8 +116,6 @@ SLIPS = [
 
 @pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip[1])
 def test_slip_is_seen(slip, monkeypatch):
-    for store in (laid._laws, laid._sums):
-        store.clear()
+    laid.forget()
     check_is_red(monkeypatch, *slip)
-    for store in (laid._laws, laid._sums):
-        store.clear()
+    laid.forget()

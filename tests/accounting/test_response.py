@@ -135,6 +135,11 @@ def test_more_and_other_steps():
     curve = worst_case.randomized_response(0.2)
     twice = curve.compose(3).compose(4)
     assert twice.log_delta(0.5) == curve.compose(12).log_delta(0.5)
+    assert jaxpriv.compose(curve, curve.compose(2)).delta(0.5) == curve.compose(3).delta(0.5)
+    both = jaxpriv.compose(curve.symmetric(), curve.symmetric())
+    assert both.delta(0.3) == curve.compose(2).delta(0.3)
+    other = jaxpriv.compose(curve, worst_case.randomized_response(0.3))
+    assert other.delta(0.4) > curve.compose(2).delta(0.4)
     low, high = curve.compose(1001).epsilon_bounds(1e-3)  # by a lattice
     assert low < curve.compose(1000).epsilon(1e-3) * 1.001 < high * 1.002
     assert curve.compose(2.5).delta_bounds(0.3)[0] <= curve.compose(3).delta(0.3)

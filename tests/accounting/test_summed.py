@@ -90,6 +90,6 @@ def test_an_answer_does_not_depend_on_what_was_asked_before():
     first = curve.delta_bounds(1.0)
     for eps in ends:
         curve.delta_bounds(eps)
-    laid._laws.clear(), laid._labels.clear(), laid._tables.clear()
+    laid.forget()
     assert curve.delta_bounds(1.0) == first
     assert len(laid._laws) <= laid._LAWS
