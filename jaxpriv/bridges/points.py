@@ -20,6 +20,7 @@ from jaxpriv._types import Numbers
 from jaxpriv.bridges._lists import lists
 from jaxpriv.curve import Curve
 from jaxpriv.tradeoff.listed import Listed, Listing
+from jaxpriv.tradeoff.response import BlackBox
 
 LARGEST = 1000.0  # epsilon, whose exponential has 435 digits
 _EPSILON = Domain(0.0, LARGEST, "[0, 1000]", 1.0)
@@ -52,6 +53,8 @@ def curve(epsilon: Numbers, delta: Numbers) -> Curve:
         below = [_log(told), *(_log(step * (e.exp())) for e, step in sides)]
         above = [*(_log(step) for _, step in reversed(sides)), -np.inf]
     losses = [float(e) for e, _ in sides]
+    if len(losses) == 1:  # of which any number composes in closed form
+        return Curve(BlackBox(np.float64(losses[0]), np.float64(told)))
     every = -np.inf, *(-e for e in losses), *reversed(losses), np.inf
     null = below + above
     return Curve(Listed(np.float64(told), Listing.of(zip(every, null, null[::-1]))))

@@ -110,8 +110,8 @@ class BlackBox(Response):
     (loss, told)-DP mechanism.
     """
 
-    loss: jax.Array
-    told: jax.Array
+    loss: Any
+    told: Any
     count: int = field(default=1, metadata={"static": True})
     silent = False
 

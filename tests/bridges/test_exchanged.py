@@ -221,9 +221,11 @@ def test_randomised_response_by_its_losses():
     found = privacy_loss.curve([-1.0, 1.0], [1 - top, top])
     want = worst_case.randomized_response(1.0)
     for count in (1, 10):
-        for ask, value in [("epsilon", 1e-5), ("delta", 0.5), ("power", 0.1)]:
+        # a lattice finds the slope at a level to its spacing
+        for ask, value, near in [("epsilon", 1e-5, 1e-9), ("delta", 0.5, 1e-9),
+                                 ("power", 0.1, 1e-6)]:
             assert getattr(found.compose(count), ask)(value) == pytest.approx(
-                getattr(want.compose(count), ask)(value), rel=1e-9
+                getattr(want.compose(count), ask)(value), rel=near
             )
 
 
