@@ -35,6 +35,7 @@ from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import DEEPEST, Point, padded
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
@@ -127,7 +128,17 @@ class Composed(Directed):
         """Of whole steps, at one eps = low = high."""
         del low
         found = bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
-        return _from_other_direction(high, found)
+        return self._below_gaussian(high, *_from_other_direction(high, found))
+
+    def _below_gaussian(self, eps, lower, upper, rate):
+        """A bracket whose upper end is at most that of the record in every step; by NumPy where the
+        bracket says little.
+        """
+        if xp.any_jax(upper) or np.any(upper - lower > _USEFUL):
+            mu = self.gaussian_mu() * (1 + 16 * xp.finfo(eps.dtype).eps)
+            limit = NormalShift(xp.broadcast_to(mu, eps.shape)).bracket(eps, eps, False)[1]
+            upper = xp.fmin(upper, limit)
+        return lower, upper, rate
 
     def brackets_near(self, center, ends, reverse):
         """By NumPy from one line, where all eps are of one sign."""
@@ -136,7 +147,8 @@ class Composed(Directed):
         flipped = center < 0
         found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
         mixed = ((ends < 0) != flipped).any(0)
-        found = [np.where(mixed, np.nan, part) for part in _from_other_direction(ends, found)]
+        found = self._below_gaussian(ends, *_from_other_direction(ends, found))
+        found = [np.where(mixed, np.nan, part) for part in found]
 
         def search(own, center, ends):
             return Directed.brackets_near(own, center, ends, reverse)

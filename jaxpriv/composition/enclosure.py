@@ -41,6 +41,7 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 # of 1 + |log delta|: the rounding of a single step's, which is no smaller than e^-7 of its power
 _SINGLE = 1e-9
 _MANY_NODES = 1024
+_LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 1024, 32768  # frequencies to which one path is enough, and few
 
@@ -229,7 +230,8 @@ def _enclosed(margins, sums, log_left_out, eps):
     ulp = xp.finfo(eps.dtype).eps
     rounding = ulp * (sums.size / xp.abs(sums.value) + carried)
     relative = aliasing + truncation + quadrature + rounding
-    relative = xp.where(xp.isnan(relative) | ~(sums.value > 0), xp.inf, relative)
+    lost = xp.isnan(relative) | ~(sums.value > 0) | ~(margins.error < _LOST)
+    relative = xp.where(lost, xp.inf, relative)
 
     log_high = xp.where(relative < xp.inf, log_value + xp.log1p(relative), xp.inf)
     log_low = xp.where(relative < 1, log_value + xp.log1p(-xp.minimum(relative, 1.0)), -xp.inf)

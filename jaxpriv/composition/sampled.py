@@ -29,6 +29,7 @@ from jaxpriv.composition.transforms import UNKNOWN, unknown_once
 _HEIGHTS = 5
 REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 _LARGE = 30.0  # a loss from which on e^L - 1 is e^L to rounding
+UNSEEN = 1e200  # an error of which nothing is known; a number, for some steps are taken 0 times
 _EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
 
 
@@ -331,7 +332,7 @@ class TiltedSampled:
         The strip reaches from the real axis (N = 1) to twice the path's height, where N < e^3 by
         choice; twice that for the nodes having been taken for the integral.
         """
-        error = 4 * math.exp(3.0) / xp.expm1(2 * math.pi * self.height / self.step) + 1e-20
+        error = rule_error(self.height, self.step)
         return error if self.always is None else xp.where(self.always[1], 0.0, error)
 
     def doubt(self):
@@ -346,6 +347,14 @@ class TiltedSampled:
     def log_decay(self):
         """(decay, y) -> log of a bound of |M(c+iy')/M(c)| for y' >= y."""
         return self.transform.log_decay
+
+
+def rule_error(height, step):
+    """The bound of `TiltedSampled.line_error`. Nodes so far apart that it is above 1 do not tell
+    what the edges integrate to either: then nothing is known (`UNSEEN`).
+    """
+    error = 4 * math.exp(3.0) / xp.expm1(2 * math.pi * height / step) + 1e-20
+    return xp.where(error < 1, error, UNSEEN)
 
 
 def line_through(sign, spacing, weight, log_size, angle, always=None):

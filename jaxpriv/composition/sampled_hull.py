@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.sampled import REACH, Sampled
+from jaxpriv.composition.sampled import REACH, Sampled, rule_error
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
 _HEIGHT = 0.4 * math.pi  # of the path in w; twice that is the strip
@@ -207,8 +207,7 @@ class TiltedHull:
 
     def line_error(self):
         """As `TiltedSampled.line_error`, of both integrals."""
-        return sum(4 * math.exp(3.0) / xp.expm1(2 * math.pi * height / self.step) + 1e-20
-                   for height in self.heights)
+        return sum(rule_error(height, self.step) for height in self.heights)
 
     def decay(self, paths):
         """Nothing: the outcome that tells nothing has no decay."""

@@ -16,7 +16,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.sampled import line_through
+from jaxpriv.composition.sampled import UNSEEN, line_through
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_line import product
 from jaxpriv.composition.slopes import SampledSlopes, by_each
@@ -171,7 +171,10 @@ class TiltedTold:
         each = xp.where(log_weight > -xp.inf, xp.min(log_weight, 0) - log_weight, -xp.inf)
         weights = self.transform.doubts * xp.sum(xp.exp(each) * self.share, 0)
         rounding = 16 * self._averaged(lambda tilt: xp.sqrt(2 * xp.abs(tilt.value)))
-        return self._averaged(lambda tilt: tilt.line_error()) + ulp * (weights + rounding)
+        errors = xp.stack([tilt.line_error() for tilt in self.tilts])
+        # of what is not known the share is not known either
+        error = xp.where(xp.max(errors, 0) < UNSEEN, xp.sum(self.share * errors, 0), UNSEEN)
+        return error + ulp * (weights + rounding)
 
     def doubt(self):
         """In ulp, of the losses L of batches that are cut: d u/(1+u) = d (1 - e^-L) for a relative

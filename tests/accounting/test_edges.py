@@ -9,7 +9,9 @@ import pytest
 
 import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv.composition import sampled
 from jaxpriv.composition.enclosure import _told_once, brackets_near
+from tests.slips import check_is_red
 
 
 def test_gradient_by_the_rate_at_one():
@@ -139,3 +141,26 @@ def test_a_line_serves_only_nearby():
     width = found.upper - found.lower
     assert np.all(width[1:4] < 1e-9)
     assert width[-1] > 1e-4
+
+
+def test_nodes_too_far_apart_bound_nothing():
+    """In a program a rule has 384 nodes, however far its integrand reaches: 7e8 here, in one step
+    of (1e6, 1.5e-5) at epsilon = 700. The record in every step bounds it then.
+    """
+    step = 1e6, 1.4546151760441717e-05, 1.0
+    truth = worst_case.user_level(*step, 2).log_delta_bounds(700.0)
+
+    def of(noise, rate, steps):
+        return worst_case.user_level(noise, rate, steps, 2).log_delta_bounds(700.0)
+
+    low, high = jax.jit(of)(*map(jnp.asarray, step))
+    assert low <= truth[1]
+    assert truth[0] <= high
+    assert high < 0.9 * truth[1]
+
+
+def test_slip_of_the_nodes_is_seen(monkeypatch):
+    def sure(height, step):
+        return 4 * np.exp(3.0) / jnp.expm1(2 * np.pi * height / step) + 1e-20
+
+    check_is_red(monkeypatch, sampled, "rule_error", sure, test_nodes_too_far_apart_bound_nothing)

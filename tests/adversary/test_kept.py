@@ -49,6 +49,8 @@ KEPT = [
     ("scalar", ("relaxed_laplace", 28.79730153307051), S, "delta", 0.5734001693754168),
     # 12.68: rounding just before a steep vertex
     ("jit64", ("subsample", 1.0, ("discrete_laplace", "1", 0.043710158741298466)), F, "mu", 0.0),
+    # -65210394001436280: 384 nodes over 7e8, and nothing of what lies between two, seed 1795648314
+    ("jit32", ("user_level", "2", 1000000.0, 1.4546151760441717e-05, 1.0), S, "log_delta", 700.0),
     # mixed compositions were composed; in programs their directions became numbers, seed 876040778
     (
         "jit32",
