@@ -135,10 +135,15 @@ class Composed(Directed):
         bracket says little.
         """
         if xp.any_jax(upper) or np.any(upper - lower > _USEFUL):
-            mu = self.gaussian_mu() * (1 + 16 * xp.finfo(eps.dtype).eps)
-            limit = NormalShift(xp.broadcast_to(mu, eps.shape)).bracket(eps, eps, False)[1]
-            upper = xp.fmin(upper, limit)
+            upper = xp.fmin(upper, self._always(eps).bracket(eps, eps, False)[1])
         return lower, upper, rate
+
+    def _always(self, values):
+        """Gaussian noise with the record in every step, in the shape of some values: no less is
+        told by it.
+        """
+        mu = self.gaussian_mu() * (1 + 16 * xp.finfo(values.dtype).eps)
+        return NormalShift(xp.broadcast_to(mu, values.shape))
 
     def brackets_near(self, center, ends, reverse):
         """By NumPy from one line, where all eps are of one sign."""
@@ -169,7 +174,9 @@ class Composed(Directed):
         if self._has_laws():
             # no search is worth while: they are asked next
             lost = np.isnan(found[0]) & (log_delta > DEEPEST)
-            found = [np.where(lost, worst, end) for end, worst in zip(found, (0.0, np.inf))]
+            if lost.any():
+                always = self._always(log_delta).epsilon_bracket(lowest, log_delta, False)[1]
+                found = [np.where(lost, worst, end) for end, worst in zip(found, (0.0, always))]
         found = [np.where(nothing, 0.0, end) for end in found]
 
         def search(own, lowest, log_delta):
