@@ -201,7 +201,7 @@ class Gridded(Directed):
         own = self.directed(reverse)
         if xp.any_jax(self, center):
             values = xp.concatenate([center[..., None], xp.moveaxis(ends, 0, -1)], -1)
-            found = xp.moveaxis(own.each(_brackets_of, values), -1, 0)
+            found = own.each(_brackets_of, values)
             return self._inside(ends, reverse, *(xp.moveaxis(part, -1, 0) for part in found))
         found = np.empty((3, *ends.shape))
         for one, where in own.curves():

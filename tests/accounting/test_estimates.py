@@ -2,6 +2,8 @@
 
 from unittest import mock
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -71,6 +73,21 @@ def test_curves_of_a_batch_are_told_apart():
         assert low[at] <= truth[1]
         assert truth[0] <= high[at]
         assert truth[0] - 1e-7 <= found[at] <= truth[1] + 1e-7
+
+
+def test_bounds_inside_programs():
+    """Found by the adversary's campaign: the shapes of a program's brackets were wrong."""
+    curve = CURVES["smooth"]
+
+    def of(ratio, mu, eps):
+        return jaxpriv.compose(W.laplace(ratio), W.gaussian(mu)).log_delta_bounds(eps)
+
+    low, high = jax.jit(of)(1.0, 1.0, jnp.array([0.5, 1.0]))
+    for k, eps in enumerate((0.5, 1.0)):
+        truth = curve.log_delta_bounds(eps)
+        assert low[k] <= truth[1]
+        assert truth[0] <= high[k]
+        assert high[k] - low[k] < 1e-5
 
 
 def test_area_under_the_curve():
