@@ -18,6 +18,7 @@ _FARTHEST = 300.0  # of (1 + |c|) |eps - middle|: exponents stay numbers
 _GOOD = 1e-6  # of what is summed: where noise may be more a lattice is laid around that very eps
 _ROUNDING = 1e-13  # of running sums
 _NOTHING = -28.0  # of log(1 - alpha)
+_SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
 _AT_END = 1e-5  # of the search's reach
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
 
@@ -35,7 +36,7 @@ class Running:
             self._near = running_sums((near if self.inner else near[::-1])[None])[0]
 
     def at(self, eps):
-        """(log delta, `Point`, are they better known than from a lattice around eps?)"""
+        """(log delta, `Point`, are they as well known as from a lattice around eps?)"""
         law, c, t = self.law, float(self.law.c), eps - self.law.middle
         scale, size = law.log_scale, law.loss.size
         below = np.searchsorted(law.loss, t, "right")
@@ -73,7 +74,7 @@ class Profile:
         self.entry, self.tables = entry, entry.tables()
 
     def at(self, eps):
-        """(log delta, `Point`, is it better known than from a lattice of its own?) at eps (k,)."""
+        """The same at eps (k,), from the lattices next to them."""
         middle = laid.near(self.entry, self.tables, eps)
         found = np.empty((6, eps.size))
         for center in np.unique(middle):
@@ -102,6 +103,14 @@ class Profile:
         least, most = -self.entry.loss_bound(True), self.entry.loss_bound(False)
         low, high = np.maximum(start - reach, least), np.minimum(start + reach, most)
         eps = newton_in_bracket(shortfall, low, high, _TRIES, start)
+        over = np.abs(shortfall(eps)[0]) > _SETTLED
+        if over.any():
+            # at an atom the crossing is a leap; the best of all tries may lie anywhere before it
+            for _ in range(_HALVED):
+                middle = 0.5 * (low + high)
+                above = shortfall(middle)[0] > 0
+                low, high = np.where(above, low, middle), np.where(above, middle, high)
+            eps = np.where(over, middle, eps)
         near = np.abs(eps - start) < reach * (1 - 1e-6)
         # at the largest loss, which may be told for sure, any lattice ends
         at_end = (eps > most - _AT_END * reach) | (eps < least + _AT_END * reach)

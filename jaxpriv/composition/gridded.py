@@ -121,15 +121,13 @@ class Gridded(Directed):
         for k, index in enumerate(first):
             yield xp.row(flat, index), (which.ravel() == k).reshape(shape)
 
-    def _of_each(self, by_numpy, by_jax, values):
-        """by_jax(experiment with scalar parameters, value) for all entries, or by NumPy
-        by_numpy(such an experiment, all values (k,) that are asked of it).
+    def _asked(self, function, values):
+        """By NumPy: function(experiment with scalar parameters, all values (k,) that are asked of
+        it).
         """
-        if xp.any_jax(self, values):
-            return self.each(by_jax, values)
         found = np.empty(0)
         for one, where in self.curves():
-            part = by_numpy(one, values[where])
+            part = function(one, values[where])
             if not found.size:
                 found = np.empty((*values.shape, *part.shape[1:]))
             found[where] = part
@@ -174,7 +172,7 @@ class Gridded(Directed):
         """(log delta, log alpha, log power, log beta) along a last axis."""
         if xp.any_jax(self, eps):
             return _evaluated(_contact_of, self, eps)
-        return self._of_each(estimates.contacts, None, eps)
+        return self._asked(estimates.contacts, eps)
 
     def touch(self, eps, reverse):
         return self.contact(eps, reverse)[1]
@@ -257,14 +255,17 @@ class Gridded(Directed):
 
     def find_slope(self, alpha, reverse):
         _, _, leaks = self._outside(xp.zeros_like(alpha), reverse)
-        return xp.where(leaks, self.directed(reverse)._of_each(
-            estimates.slopes, slope_of, alpha), 0.0)
+        own = self.directed(reverse)
+        traced = xp.any_jax(self, alpha)
+        found = own.each(slope_of, alpha) if traced else own._asked(estimates.slopes, alpha)
+        return xp.where(leaks, found, 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         _, _, leaks = self._outside(xp.zeros_like(log_delta), reverse)
-        eps = self.directed(reverse)._of_each(
-            estimates.epsilons, epsilon_of, xp.where(reachable, log_delta, -1.0))
+        own, target = self.directed(reverse), xp.where(reachable, log_delta, -1.0)
+        traced = xp.any_jax(self, log_delta)
+        eps = own.each(epsilon_of, target) if traced else own._asked(estimates.epsilons, target)
         limit = xp.where((log_delta < 0) & leaks, self.loss_bound(reverse), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)

@@ -107,10 +107,10 @@ def at_mean(a, b):
 
 def deviances(x, y, a, b):
     """How far `log_density` is below: of a from n x and of b from n y."""
-    return _deviance(a, (a + b) * x) + _deviance(b, (a + b) * y)
+    return deviance(a, (a + b) * x) + deviance(b, (a + b) * y)
 
 
-def _deviance(k, m):
+def deviance(k, m):
     """k log(k/m) + m - k, without cancellation where k is near m (Loader 2000)."""
     v = (k - m) / (k + m)
     near = xp.abs(v) < 0.1

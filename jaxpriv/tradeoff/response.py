@@ -21,13 +21,12 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.stats._binomial import at_mean
+from jaxpriv.stats._binomial import at_mean, deviance
 from jaxpriv.tradeoff.discrete import Mirrored
 from jaxpriv.tradeoff.outcomes import Outcomes
 from jaxpriv.tradeoff.pair import safe_log
 
 _MOST, _MOST_SILENT = 1000, 100  # reports at once; of those that may speak for neither
-_NEAR = 0.1  # relative distance of a number from its mean below which a series is summed
 
 
 class Response(Outcomes):
@@ -144,13 +143,7 @@ def log_binomial(n, number, log_p, log_q):
 
 
 def _deviance(k, n, log_p):
-    """k log(k/m) + m - k of a mean m = n p, without cancellation where k is near it."""
+    """`deviance` of k from n p, also where p is too small a number."""
     m = n * xp.exp(log_p)
-    v = (k - m) / (k + m)
-    near = xp.abs(v) < _NEAR
-    w = xp.where(near, v, 0.0)
-    # log(k/m) = 2 artanh(v)
-    series = sum(w ** (2 * j + 1) / (2 * j + 1) for j in range(1, 9))
     seen = m > 1e-30
-    ratio = xp.where(seen, xp.log(k / xp.where(seen, m, 1.0)), xp.log(k / n) - log_p)
-    return xp.where(near, (k - m) * w + 2 * k * series, k * ratio + m - k)
+    return xp.where(seen, deviance(k, xp.where(seen, m, 1.0)), k * (xp.log(k / n) - log_p) + m - k)

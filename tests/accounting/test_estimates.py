@@ -9,6 +9,9 @@ import pytest
 
 import jaxpriv
 from jaxpriv.composition import estimates, grid, laid
+from jaxpriv.composition.gridded import Gridded
+from jaxpriv.composition.pieces import behind
+from jaxpriv.composition.tables import Step
 from jaxpriv.tradeoff.evaluate import errors
 from tests.slips import check_is_red
 
@@ -108,6 +111,19 @@ def test_levels_next_to_an_atom():
     np.testing.assert_allclose(curve.slope(np.full(5, 1e-9)), 2.0, rtol=1e-4)
 
 
+def check_leaps():
+    """Between two atoms the type I error stands still, and one slope is right within a side."""
+    response, steps = W.approximate_dp(0.77149224, 4.36987723e-9), 10
+    step = Step(behind(response.experiment), np.full(1, float(steps)))
+    lattice = jaxpriv.Curve(Gridded((step,), np.zeros((), bool)))
+    alpha = np.array([1e-5, 0.01, 0.1, 0.3, 0.5, 0.9])
+    np.testing.assert_allclose(lattice(alpha), response.compose(steps)(alpha), rtol=2e-4)
+
+
+def test_leaps():
+    check_leaps()
+
+
 def shared(sums, count, part):
     return sums[count]
 
@@ -128,6 +144,7 @@ SLIPS = [
     (estimates, "running_sums", off_by_one,
      lambda: test_points_are_those_of_a_lattice_around_each("atoms")),
     (estimates, "_GOOD", np.inf, far_from_the_middle),
+    (estimates, "_SETTLED", np.inf, check_leaps),
 ]  # fmt: skip
 
 
