@@ -52,13 +52,29 @@ def _has_jax(tree):
     return builtins.any(leaf is not tree and _has_jax(leaf) for leaf in leaves)
 
 
+def _by_ufunc(reduce):
+    """A reduction of NumPy's without its detours, which take longer than short arrays do."""
+
+    def reduction(values, axis=None, **options):
+        return reduce(values, axis, **options)
+
+    return reduction
+
+
+_REDUCTIONS = {
+    name: functools.wraps(getattr(np, name))(_by_ufunc(ufunc.reduce))
+    for name, ufunc in (("sum", np.add), ("max", np.maximum), ("min", np.minimum),
+                        ("all", np.logical_and), ("any", np.logical_or))
+}
+
+
 def __getattr__(name: str) -> Any:
     """A name of NumPy's: types and constants as they are,
     modules and functions by what they are given.
     """
     if name.startswith("_"):
         raise AttributeError(name)
-    by_numpy, by_jax = getattr(np, name), getattr(jnp, name)
+    by_numpy, by_jax = _REDUCTIONS.get(name) or getattr(np, name), getattr(jnp, name)
     if isinstance(by_numpy, type) or not callable(by_numpy):
         found = _Names(by_numpy, by_jax) if name in ("linalg", "fft") else by_numpy
     else:
@@ -115,6 +131,11 @@ def result_type(*values):
 def is_bool(leaf):
     """Is it an array of booleans, or one?"""
     return getattr(leaf, "dtype", None) == np.bool_
+
+
+def known_false(flags):
+    """Are they NumPy's, and all false? What they ask for can then be left out."""
+    return not any_jax(flags) and not np.logical_or.reduce(flags, None)
 
 
 def like(value, reference):

@@ -22,12 +22,12 @@ from jaxpriv.composition.line import (
     Term,
     along,
     at_smallest,
+    bound_far,
     log_factor,
     loss_bound,
     on_axis,
     over_steps,
     saddle_epsilon,
-    tilted,
 )
 from jaxpriv.composition.on_paths import FEW, MANY
 from jaxpriv.composition.sampled import TiltedSampled
@@ -42,6 +42,9 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 _SINGLE = 1e-9
 _MANY_NODES = 1024
 _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
+_PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
+# by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
+_WITHIN, _FAINT = 2.5, 1e-6
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 1024, 32768  # frequencies to which one path is enough, and few
 
@@ -161,11 +164,15 @@ def _margins(terms, kind, line, tilts):
     def decaying(paths):
         """(y -> log of a bound of |M(c+iy)/M(c)| beyond y by so many paths, where it ends)."""
         decays = [(tilt.log_decay, tilt.decay(paths)) for tilt in tilts]
+        several = [(bound, _for_further(parts, line.d.ndim + 1)) for bound, parts in decays]
 
-        def log_decay(y):
-            return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
+        def of(decays):
+            def log_decay(y):
+                return over_steps(terms, [bound(parts, y[..., None]) for bound, parts in decays])
 
-        return log_decay, _where_decayed(log_decay, line)
+            return log_decay
+
+        return of(decays), _where_decayed(of(several), line)
 
     log_decay, stop = decaying(FEW if xp.any_jax(line) else 1)
     if not xp.any_jax(stop):
@@ -177,8 +184,7 @@ def _margins(terms, kind, line, tilts):
     # the best candidate of few nodes, bounded by all of them and by their rule's error
     exponents = line.beyond - (line.further - line.d) * width
     best = at_smallest(exponents, line.further)
-    far = tilted(terms, on_axis(kind, line.side, best))
-    beyond = over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in far])
+    beyond = bound_far(terms, on_axis(kind, line.side, best))
     return Margins(
         kind,
         line,
@@ -192,17 +198,30 @@ def _margins(terms, kind, line, tilts):
     )
 
 
-def _where_decayed(log_decay, line):
-    """The frequency beyond which all that is left out is negligible, by a search on a logarithmic
-    scale.
+def _for_further(parts, own):
+    """Arrays of the batch and its members, and of what stands before these, with one more axis in
+    between.
     """
+    return jax.tree.map(
+        lambda leaf: leaf.reshape((*leaf.shape[:-own], 1, *leaf.shape[leaf.ndim - own :])), parts
+    )
 
-    def excess(log_y):
-        return log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) - 30.0, xp.zeros_like(log_y)
 
-    start, tries = xp.log(line.spacing), 10
-    found = newton_in_bracket(excess, start, start + 20.0, iterations=tries)
-    return xp.exp(found + 20.0 * 2.0 ** (1 - tries))  # the far end of the last bracket
+def _where_decayed(log_decay, line):
+    """The frequency beyond which all that is left out is negligible: on a logarithmic scale the
+    upper end of the last of a few divisions, for a call costs as much as several frequencies.
+    """
+    inner = xp.arange(1, _PARTS, dtype=line.d.dtype).reshape((-1,) + (1,) * line.d.ndim)
+
+    def divided(_, state):
+        low, width = state
+        log_y = low + width * inner
+        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= 30.0
+        return low + width * xp.sum(xp.where(short, 1.0, 0.0), 0).astype(low.dtype), width / _PARTS
+
+    start = xp.log(line.spacing), xp.full_like(line.d, 20.0 / _PARTS)
+    low, width = xp.fori_loop(0, _DIVISIONS, divided, start)
+    return xp.exp(low + width * _PARTS)
 
 
 def _enclosed(margins, sums, log_left_out, eps):
@@ -324,7 +343,7 @@ def _where_met(terms, targets, kind, patience):
     for attempt in range(_PLACED):
         spectrum = Spectrum(terms, eps, kind, patience, None if attempt else saddle)
         done = done & spectrum.kept.done
-        eps, serves, followed = spectrum.kept.newton(goal)
+        eps, blur, serves, followed = spectrum.kept.newton(goal)
         # where the frequencies did not end the saddle-point approximation may have served itself;
         # of what a line sees only as rounding another one has never been seen to see more
         lost = ~done | spectrum.endless | ~followed
@@ -332,6 +351,7 @@ def _where_met(terms, targets, kind, patience):
             break
 
     low, high = stepped_out(
-        eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta)
+        eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta,
+        _WITHIN * np.where(blur < _FAINT, blur, 0.0))
     known = reachable & (high < np.inf) & ~spectrum.endless
     return (np.where(known, low, np.nan), np.where(known, high, np.nan)), done

@@ -46,7 +46,7 @@ class Block(NamedTuple):
     ratios: Any
 
 
-def _kernel(kind, a, y):
+def kernel(kind, a, y):
     """The kernel over its value at y = 0: a/(a+iy), times (1+a)/(1+a+iy) where it is double."""
     size = a / (a * a + y * y)
     re, im = a * size, -y * size
@@ -59,7 +59,7 @@ def _kernel(kind, a, y):
 def summed(kind, a, eps, y, log_size, angle, ulps):
     """(`Sums` of these frequencies, whose last block is negligible or not; the integrand)."""
     angle = angle - eps * y
-    kr, ki = _kernel(kind, a, y)
+    kr, ki = kernel(kind, a, y)
     size = xp.exp(log_size)
     cos, sin = size * xp.cos(angle), size * xp.sin(angle)
     re, im = cos * kr - sin * ki, cos * ki + sin * kr

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.entrywise import entrywise
-from jaxpriv.composition.frequencies import LIMIT, follow, plain_paths, summed
+from jaxpriv.composition.frequencies import LIMIT, follow, kernel, plain_paths, summed
 from jaxpriv.composition.inversion import logs_of
 from jaxpriv.composition.line import along, log_factor
 
@@ -13,7 +14,8 @@ _PLACED = 12  # lines at most, until one was placed next to the root
 _NEWTON = 12
 _SIGHT = 6.0
 _ROUGHLY = 1e-3  # of eps: after a larger last step nothing was found
-_SETTLED = 1e-12  # of eps: after so small a step there is no other
+_COUNTS = 1e-18  # of the sum of all moduli: what adds up to less is no more than rounding
+_SETTLED = 1e-8  # of eps: after so small a step the next is one of rounding
 
 
 class Kept:
@@ -34,19 +36,36 @@ class Kept:
         _, sums, self.done = follow(
             terms, eps, kind, line, tilts, paths, keep, (), stop, limit, patience
         )
-        self._blocks = [np.concatenate(column) for column in zip(*blocks)]
+        columns = [np.concatenate(column) for column in zip(*blocks)]
+        count = self._that_count(*columns)
+        self._blocks = [column[:count] for column in columns]
         self.reach = sums.reach
+
+    def _that_count(self, y, log_size, _, ulps):
+        """How many frequencies count. Of the others, which are followed for their error bound only,
+        the moduli and their rounding are taken for rounding: they are what they may add at any eps.
+        """
+        re, im = kernel(self._kind, self._line.side * self._line.d, y)
+        modulus = np.exp(log_size) * np.sqrt(re * re + im * im)
+        beyond = np.cumsum(modulus[::-1], 0)[::-1]
+        count = int(np.max(np.sum(~(beyond <= _COUNTS * beyond[0]), 0)))
+        ulp = np.finfo(np.float64).eps
+        self._left_out = np.sum((modulus * (1 / ulp + ulps))[count:], 0)
+        self._rest = np.max(modulus[-BLOCK:], 0)
+        return count
 
     def sums(self, eps):
         """The `Sums` at eps, of the shape of the line's own or with further axes before it."""
         more = eps.ndim - self.reach.ndim
         blocks = (part.reshape((-1,) + (1,) * more + part.shape[1:]) for part in self._blocks)
         found, _ = summed(self._kind, self._line.side * self._line.d, eps, *blocks)
-        return found._replace(reach=self.reach)
+        return found._replace(
+            size=found.size + self._left_out, rest=self._rest, reach=self.reach
+        )
 
     def newton(self, target):
-        """(eps at which the `Target` is met, was it found and does the line serve there?, does it
-        end?)
+        """(eps at which the `Target` is met, how much rounding may move it, was it found and does
+        the line serve there?, does it end?)
 
         Where K leaps a line may be so far off that what it says is rounding, and steps go astray.
         """
@@ -55,7 +74,8 @@ class Kept:
         low, high = self._eps - _SIGHT * line.spread, self._eps + _SIGHT * line.spread
         for _ in range(_NEWTON):
             height = self._total + log_factor(self._kind, line.side, line.d, eps)
-            logs = logs_of(line, height, self.sums(eps))
+            sums = self.sums(eps)
+            logs = logs_of(line, height, sums)
             over, rate = target.surplus(logs)
             step = np.where(np.isfinite(over / rate), -over / rate, 0.0)
             moved = np.maximum(np.clip(eps + step, low, high), target.least)
@@ -63,7 +83,8 @@ class Kept:
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
         found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))
-        return eps, found & (np.abs(eps - self._eps) <= line.spread), logs.followed
+        blur = np.finfo(np.float64).eps * np.abs(sums.size / sums.slope)
+        return eps, blur, found & (np.abs(eps - self._eps) <= line.spread), logs.followed
 
 
 class Target(NamedTuple):
@@ -95,7 +116,7 @@ def root(terms, values, kind, patience):
         placed = along(terms, eps, kind)
         kept = Kept(terms, eps, kind, placed, np.zeros_like(eps), LIMIT, patience)
         done = done & kept.done
-        eps, serves, followed = kept.newton(target)
+        eps, _, serves, followed = kept.newton(target)
         if np.all(serves | ~followed):
             break
     return np.where(serves & followed, eps, np.nan), done

@@ -64,6 +64,15 @@ def tilted(terms, c):
     return [term.transform.tilted(c[..., None]) for term in terms]
 
 
+def bound_far(terms, c):
+    """An upper bound of K of all steps at real c."""
+    tilts = []
+    for term in terms:
+        transform = term.transform
+        tilts.append(getattr(transform, "tilted_far", transform.tilted)(c[..., None]))
+    return over_steps(terms, [tilt.value + 2 * tilt.line_error() for tilt in tilts])
+
+
 def over_steps(terms, values):
     """The sum over all steps of values given for each term's members."""
     parts = [xp.sum(term.count * value, -1) for term, value in zip(terms, values)]

@@ -30,7 +30,9 @@ _HEIGHTS = 5
 REACH = 9.5  # standard deviations; what lies beyond is 1e-21 of a normal law
 _LARGE = 30.0  # a loss from which on e^L - 1 is e^L to rounding
 UNSEEN = 1e200  # an error of which nothing is known; a number, for some steps are taken 0 times
-_EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50
+_LEAST = 64  # nodes
+_EXPONENT = 50.0  # the rule's error on the strip around the path is about e^-50,
+_NEARLY, _FAR = 45.0, 36.0  # no more than e^-45, and e^-36 where nothing but a bound is asked for
 
 
 class Sampled(Stepped):
@@ -135,8 +137,8 @@ class Sampled(Stepped):
         nodes = most
         if not xp.any_jax(low, high):
             strip = self.strip() if strip is None else strip
-            needed = np.max(exponent * (high - low) / (2 * math.pi * strip), initial=0.0)
-            nodes = int(np.clip(np.nan_to_num(needed), 64, self.most(most)))
+            needed = float(np.max(exponent / (2 * math.pi) * (high - low) / strip, initial=0.0))
+            nodes = int(min(max(needed, _LEAST), self.most(most))) if needed == needed else _LEAST
         step = (high - low) / nodes
         index = xp.arange(nodes, dtype=low.dtype).reshape((-1,) + (1,) * xp.ndim(low))
         return xp.stop_gradient((low + (index + 0.5) * step, step))
@@ -162,11 +164,19 @@ class Sampled(Stepped):
         """K as log(1 + E[(1+u)^s - 1 - s u]), for E[u] = 0, where it is small;
         the summand is of one sign.
         """
+        return self._fine_enough(c, _NEARLY)
+
+    def tilted_far(self, c):
+        """`tilted` where it only bounds what is far off."""
+        return self._fine_enough(c, _FAR)
+
+    def _fine_enough(self, c, exponent):
+        """With a rule whose error is e^-exponent at most; by NumPy of as many nodes as it takes."""
         tilt = self._tilted(c, *self.grid(self.power(c)[0], self.nodes))
         if not xp.any_jax(tilt):
-            height = np.min(tilt.height)
             # a path that is lower than hoped for asks for more nodes
-            if 0 < height < 0.9 * np.min(self.strip()):
+            height = np.min(tilt.height)
+            if height > 0 and np.any(2 * math.pi * tilt.height < exponent * tilt.step):
                 return self._tilted(c, *self.grid(tilt.s, self.nodes, strip=height))
         return tilt
 

@@ -54,14 +54,15 @@ class SubsampledGaussianTransform(Sampled):
         return mu * x - mu * mu / 2, mu * theta, 0.5 * theta * theta, -x * theta
 
     def cumulants(self, c):
+        found, taken = super().cumulants(c), self.rate >= 1
+        if xp.known_false(taken):
+            return found
         always = GaussianTransform(self.mu).cumulants(c)
-        return tuple(
-            xp.where(self.rate >= 1, exact, value)
-            for exact, value in zip(always, super().cumulants(c))
-        )
+        return tuple(xp.where(taken, exact, value) for exact, value in zip(always, found))
 
     def always(self, c):
-        return GaussianTransform(self.mu).tilted(c), self.rate >= 1
+        taken = self.rate >= 1
+        return None if xp.known_false(taken) else (GaussianTransform(self.mu).tilted(c), taken)
 
     def likely(self, log_ratio):
         mu = xp.where(self.mu > 0, self.mu, 1.0)

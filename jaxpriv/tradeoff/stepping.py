@@ -88,7 +88,7 @@ def epsilon_bracket(experiment, reverse, lowest, log_delta):
     return low, high
 
 
-def stepped_out(estimate, bounds_at, lowest, log_delta):
+def stepped_out(estimate, bounds_at, lowest, log_delta, first=0.0):
     """(low, high) with delta(low) >= e^log_delta and delta(high) <= e^lowest for sure, elementwise;
     (0, inf) for delta = 0.
 
@@ -97,7 +97,8 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
     power of two: the exponent of what it grows by is doubled up to the first that does not, and
     halved from there on.
 
-    bounds_at: eps (2, ...) -> certified bounds of log delta, and -d log delta/d eps.
+    bounds_at: eps (2, ...) -> certified bounds of log delta, and -d log delta/d eps; first: how
+    far from the estimate is tried first, if rounding may do no less.
     """
     some = log_delta > -xp.inf
     found, endless = some & xp.isfinite(estimate), some & (estimate == xp.inf)
@@ -121,7 +122,7 @@ def stepped_out(estimate, bounds_at, lowest, log_delta):
         settled = xp.where(found, (step >= 40) | xp.all(holds, 0), ~grows)
         return step + 1, xp.where(endless, grown, moved), width, best, settled
 
-    start = xp.where(endless, 1.0, xp.maximum(at + sides * little, 0.0))
+    start = xp.where(endless, 1.0, xp.maximum(at + sides * xp.maximum(little, first), 0.0))
     most = 0.25 * xp.finfo(at.dtype).max
     worst = xp.stack([xp.zeros_like(at), xp.full_like(at, xp.inf)])
     state = (0, start, xp.where(endless, xp.full_like(start, 0.5), 0.0), worst, ~(found | endless))
