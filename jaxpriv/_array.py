@@ -27,6 +27,7 @@ _KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
 _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
+_MANY_ROWS, _FEW_EACH = 32, 16  # numbers: rows that are summed by a product
 _FEW, _SHORT = 1 << 12, 1 << 10  # numbers
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
@@ -61,10 +62,26 @@ def _by_ufunc(reduce):
     return reduction
 
 
+_ones = functools.lru_cache(maxsize=256)(np.ones)
+
+
+def _sum(values, axis=None, **options):
+    """`numpy.sum`; over many rows of few numbers as a product, where a loop over each row costs
+    more than adding it up.
+    """
+    if type(values) is np.ndarray and values.dtype == np.float64 and type(axis) is int:
+        ahead, count, behind = values.shape[:axis], values.shape[axis], values.shape[axis + 1 :]
+        if 0 <= axis < values.ndim - 1 and count >= _MANY_ROWS and math.prod(behind) <= _FEW_EACH:
+            rows = values.reshape((math.prod(ahead), count, math.prod(behind)))
+            return (_ones(count) @ rows).reshape(ahead + behind)
+    return np.add.reduce(values, axis, **options)
+
+
 _REDUCTIONS = {
-    name: functools.wraps(getattr(np, name))(_by_ufunc(ufunc.reduce))
-    for name, ufunc in (("sum", np.add), ("max", np.maximum), ("min", np.minimum),
-                        ("all", np.logical_and), ("any", np.logical_or))
+    name: functools.wraps(getattr(np, name))(reduce)
+    for name, reduce in (
+        ("sum", _sum), ("max", _by_ufunc(np.maximum.reduce)), ("min", _by_ufunc(np.minimum.reduce)),
+        ("all", _by_ufunc(np.logical_and.reduce)), ("any", _by_ufunc(np.logical_or.reduce)))
 }
 
 
@@ -178,9 +195,9 @@ def logsumexp(values, axis=None, keepdims=False):
         if axis is None or keepdims or values.shape[axis] > _SHORT:
             return jax.nn.logsumexp(values, axis=axis, keepdims=keepdims)
         return _log_sum(values, axis % values.ndim)
-    top = np.max(values, axis=axis, keepdims=True)
+    top = np.maximum.reduce(values, axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
-    total = np.sum(np.exp(values - top), axis=axis, keepdims=True)
+    total = np.add.reduce(np.exp(values - top), axis, keepdims=True)
     found = np.log(total) + top
     return found if keepdims else np.squeeze(found, axis)
 
@@ -214,11 +231,11 @@ def log_mean_variance(exponents, values):
     """
     if any_jax(exponents, values):
         return _in_one_pass(*jnp.broadcast_arrays(exponents, values))
-    top = np.max(exponents, 0)
+    top = np.maximum.reduce(exponents, 0)
     weight = np.exp(exponents - top)
-    total = np.sum(weight, 0)
-    mean = np.sum(weight * values, 0) / total
-    return top + np.log(total), mean, np.sum(weight * (values - mean) ** 2, 0) / total
+    total, moment = np.add.reduce(weight, 0), np.add.reduce(weight * values, 0)
+    mean = moment / total
+    return top + np.log(total), mean, np.add.reduce(weight * (values - mean) ** 2, 0) / total
 
 
 @jax.custom_jvp

@@ -12,7 +12,7 @@ from jaxpriv.composition.line import Kind
 
 _TOGETHER = 4096  # entries at a time on an accelerator
 _SIDE_BY_SIDE = 16  # by NumPy, unless a transform's nodes are costly
-_PATIENCE = 64  # blocks of frequencies after which these no longer wait for the slowest
+_PATIENCE = 1024  # blocks of frequencies, over these entries, that they wait for the slowest
 
 
 def entrywise(function):
@@ -75,10 +75,11 @@ def _in_blocks(function, terms, values, kind):
     together = min(getattr(term.transform, "together", _SIDE_BY_SIDE) for term in terms)
     for start in range(0, size, together):
         some = slice(start, start + together)
+        patience = _PATIENCE // min(together, size - start)
         if size - start == 1:
             found.append(entries(some, None)[0])
             continue
-        several, done = entries(some, _PATIENCE)
+        several, done = entries(some, patience)
         for late in np.flatnonzero(~done):
             alone = entries(slice(start + late, start + late + 1), None)[0]
             several = jax.tree.map(

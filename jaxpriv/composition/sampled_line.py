@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
@@ -97,11 +98,19 @@ def product(one, other):
 
 
 def powers(one, count):
-    """((1 + a)^count - 1, [(1 + a)^k - 1 for k < count]) of a complex number a."""
+    """((1 + a)^count - 1, [(1 + a)^k - 1 for k < count]) of a complex number a, count a power of 2:
+    in a program one by one, by NumPy twice as many each time.
+    """
     none = jax.tree.map(xp.zeros_like, one)
     if count == 1:
         return one, jax.tree.map(lambda part: part[None], none)
-    return xp.scan(lambda power, _: (compounded(power, one), power), none, length=count)
+    if xp.any_jax(one):
+        return xp.scan(lambda power, _: (compounded(power, one), power), none, length=count)
+    turn, found = one, jax.tree.map(lambda part: part[None], none)
+    while len(found[0]) < count:
+        more = compounded(found, turn)
+        turn, found = compounded(turn, turn), tuple(map(np.concatenate, zip(found, more)))
+    return turn, found
 
 
 def expm1_i(y, re, im):
