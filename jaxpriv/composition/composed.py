@@ -416,7 +416,7 @@ def _log_delta(terms, eps):
     """
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
-    logs = invert(terms, eps, DELTA)
+    logs = invert(terms, line.before_largest(terms, eps), DELTA)
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
     for at in np.ndindex(lost.shape):

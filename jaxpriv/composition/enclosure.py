@@ -22,6 +22,7 @@ from jaxpriv.composition.line import (
     Term,
     along,
     at_smallest,
+    before_largest,
     bound_far,
     log_factor,
     loss_bound,
@@ -46,7 +47,7 @@ _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be ne
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
-_SOON = 1024, 32768  # frequencies to which one path is enough, and few
+_SOON = 512, 32768  # frequencies to which one path is enough, and few
 
 
 class Bracket(NamedTuple):
@@ -79,7 +80,7 @@ class Margins(NamedTuple):
 
 def bracket(terms, eps):
     """The `Bracket` of log delta(eps), eps >= 0."""
-    return _below_largest(terms, eps, _bracket(terms, eps, DELTA))
+    return _below_largest(terms, eps, _bracket(terms, before_largest(terms, eps), DELTA))
 
 
 def epsilon_bracket(terms, lowest, log_delta):
@@ -91,6 +92,7 @@ def epsilon_bracket(terms, lowest, log_delta):
 
 def brackets_near(terms, center, ends):
     """The `Bracket`s of log delta at eps (k, ...) >= 0, all near `center`, by NumPy."""
+    center = before_largest(terms, center)
     found = _nearby(terms, (center, np.moveaxis(ends, 0, -1)), DELTA)
     return _below_largest(terms, ends, jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), found))
 

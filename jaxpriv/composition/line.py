@@ -100,6 +100,12 @@ def loss_bound(terms):
     return sum(bounds[1:], bounds[0])
 
 
+def before_largest(terms, eps):
+    """eps, or where there is no such loss half the largest: no line is far out for nothing."""
+    largest = loss_bound(terms)
+    return xp.where(eps < largest, eps, 0.5 * xp.where(largest < xp.inf, largest, 0.0))
+
+
 def advantage_bound(terms):
     """An upper bound of the advantage: over the steps it adds up at most, each rate (2 Phi(mu/2) -
     1) or less.

@@ -9,12 +9,10 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.on_paths import MANY, decay_on_paths, log_decay_on_paths
+from jaxpriv.composition.falling import decay, log_decay, of_shifts
 from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
-
-_LOWER = (1, 4, 16, 64, 256)  # how much: paths that see small losses
 
 
 @pytree
@@ -81,60 +79,10 @@ class SubsampledGaussianTransform(Sampled):
         return xp.zeros_like(tilt.value)
 
     def decay(self, tilt, paths):
-        """(m, V) for every part {z >= x_k} of the tilted law:
-        its mass and the variation of its loss density f.
-
-        V is f at the start plus the integral of f |(log f)'|, (log f)' = s l' - z - mu (1-w),
-        l' = mu w the slope of the loss. Between nodes both are bounded by their logarithms' second
-        derivatives: 1 + |s| mu^2/4 for the tilted density, mu^2/4 more for f.
-        """
+        """l' = mu w, w the posterior weight of the record."""
         mu, rate, x = self.mu, self.rate, tilt.x
         odds = mu * x - mu * mu / 2 + xp.log(rate) - xp.log1p(-rate)
         share = xp.where(rate < 1, xp.sigmoid(xp.where(rate < 1, odds, 0.0)), 1.0)
-        parts = parts_beyond(tilt, mu * share, mu * (1 - share), mu)
-        return parts, low_paths(self, tilt, paths)
+        return decay(self, tilt, paths, of_shifts(tilt, mu * share, mu * (1 - share), mu))
 
-    @staticmethod
-    def log_decay(decay, y):
-        return log_decay(decay, y)
-
-
-def parts_beyond(tilt, slope, lean, widest):
-    """(m, V) for every part {z >= x_k}, from the loss's slope l' and l''/l' at the nodes,
-    and the largest l'.
-
-    Of posterior weights of shifts in [0, widest], l' is the mean, l'' the variance, l''/l' the mean
-    of the weights times shifts less that of the weights: all second derivatives of logarithms are
-    variances, at most widest^2/4.
-    """
-    s, x = tilt.s, tilt.x
-    bend = 1 + xp.abs(s) * widest * widest / 4
-    rise = xp.abs(s * slope - x - lean)
-    return of_parts_beyond(tilt, slope, rise, bend, bend + widest * widest / 4)
-
-
-def of_parts_beyond(tilt, slope, rise, bend, bend_f):
-    """The same from the slope of the loss, that of log f (`rise`, its modulus), and bounds of the
-    second derivatives of the logarithms of the tilted density and of f.
-    """
-    step, p = tilt.step, tilt.probability
-    mass = xp.exp(-bend * step**2 / 8) * xp.flip(xp.cumsum(xp.flip(p, 0), 0), 0)
-    top = p / (step * slope) * xp.exp(0.5 * rise * step + bend_f * step**2 / 8)
-    change = step * top * (rise + 0.5 * bend_f * step)
-    return mass, top + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)
-
-
-def low_paths(transform, tilt, paths):
-    """What falls long before any part does, of many steps at a small rate, where many paths are
-    asked for; not in a program, which would have all their nodes.
-    """
-    if paths < MANY or xp.any_jax(tilt.x):
-        return None
-    return decay_on_paths(transform, tilt, _LOWER)
-
-
-def log_decay(decay, y):
-    """log of a bound of |M(c+iy')/M(c)| for y' >= y: (1 - m) + V/y at the best part."""
-    (mass, variation), paths = decay
-    found = xp.log(xp.clip(xp.min(1 - mass + variation / y, 0), 1e-300, 1.0))
-    return found if paths is None else xp.minimum(found, log_decay_on_paths(paths, y))
+    log_decay = staticmethod(log_decay)

@@ -16,8 +16,8 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.falling import decay, log_decay, of_shifts
 from jaxpriv.composition.sampled import Sampled
-from jaxpriv.composition.sampled_gaussian import log_decay, low_paths, parts_beyond
 from jaxpriv.composition.transforms import unknown_once
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.shifts import behind, exponents, log_ratio, scaled
@@ -191,9 +191,7 @@ class GaussianMixtureTransform(Sampled):
         return xp.stop_gradient(xp.sum(tilt.probability * 4 * (weights + terms), 0))
 
     def decay(self, tilt, paths):
-        """Of the tilted loss's density, as `parts_beyond` has it:
-        the slope is the mean shift of what is seen.
-        """
+        """The slope is the mean shift of what is seen."""
         shifts = self.shifts
         x = tilt.x
         size, log_weight = (behind(part, x[None]) for part in (shifts.size, shifts.log_weight))
@@ -204,8 +202,6 @@ class GaussianMixtureTransform(Sampled):
         some = first > 0
         lean = xp.where(some, second / xp.where(some, first, 1.0) - first, 0.0)
         first = xp.maximum(first, xp.finfo(first.dtype).tiny)
-        return parts_beyond(tilt, first, lean, self.mu), low_paths(self, tilt, paths)
+        return decay(self, tilt, paths, of_shifts(tilt, first, lean, self.mu))
 
-    @staticmethod
-    def log_decay(decay, y):
-        return log_decay(decay, y)
+    log_decay = staticmethod(log_decay)

@@ -13,13 +13,9 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.composition.falling import Slopes, decay, log_decay
 from jaxpriv.composition.sampled import REACH, Sampled
-from jaxpriv.composition.sampled_gaussian import (
-    SubsampledGaussianTransform,
-    log_decay,
-    low_paths,
-    of_parts_beyond,
-)
+from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
 
 @pytree
@@ -98,7 +94,7 @@ class ReplacedGaussianTransform(Sampled):
         return xp.zeros_like(tilt.value)
 
     def decay(self, tilt, paths):
-        """As `parts_beyond`. L' = mu (w + w'), w and w' the posterior weights of both shifts, has
+        """L' = mu (w + w'), w and w' the posterior weights of both shifts, has
         L''/L' = mu (w (1-w) - w' (1-w'))/(w + w'). The density's logarithm has a second derivative
         of at most 1 + (|1+s| + |s|) mu^2/4; that of L', log(w + w') = log(cosh y + a) - log(cosh y
         + (a + 1/a)/2) + constant, y = mu z, one that is the difference of two in [0, mu^2].
@@ -112,11 +108,8 @@ class ReplacedGaussianTransform(Sampled):
         there, other = share(x), share(-x)
         both = there + other
         lean = mu * (there * (1 - there) - other * (1 - other)) / both
-        rise = xp.abs(mu * ((1 + s) * there + s * other) - x - lean)
-        bend = 1 + (xp.abs(1 + s) + xp.abs(s)) * mu * mu / 4
-        parts = of_parts_beyond(tilt, mu * both, rise, bend, bend + mu * mu)
-        return parts, low_paths(self, tilt, paths)
+        law = mu * ((1 + s) * there + s * other) - x
+        bend = (xp.abs(1 + s) + xp.abs(s)) * mu * mu / 4
+        return decay(self, tilt, paths, Slopes(mu * both, law, lean, mu, bend, mu * mu))
 
-    @staticmethod
-    def log_decay(decay, y):
-        return log_decay(decay, y)
+    log_decay = staticmethod(log_decay)

@@ -29,7 +29,7 @@ def settings(count, seed=7):
 
 
 def exact(shifts, weights, eps, reverse):
-    """log delta of one step to many digits: the threshold by bisection, then normal tails."""
+    """log delta of one step to many digits: the threshold by Newton's method, then normal tails."""
     with mp.workdps(160):
         shifts, weights = [mpf(float(s)) for s in shifts], [mpf(float(w)) for w in weights]
         weights = [w / mp.fsum(weights) for w in weights]
@@ -38,17 +38,18 @@ def exact(shifts, weights, eps, reverse):
         if goal <= mp.fsum(w for s, w in zip(shifts, weights) if s == 0):
             return -mp.inf if reverse or eps >= 0 else mp.log(1 - goal)
 
-        def ratio(z):
-            return mp.fsum(w * mp.exp(s * (z - s / 2)) for s, w in zip(shifts, weights))
+        def newton(z):
+            """The step of Newton's method to where the ratio is the goal; convex, from the right it
+            never goes too far."""
+            parts = [w * mp.exp(s * (z - s / 2)) for s, w in zip(shifts, weights)]
+            total = mp.fsum(parts)
+            return mp.log(total / goal) * total / mp.fdot(shifts, parts)
 
-        low, high = mpf(-1), mpf(1)
-        while ratio(low) > goal:
+        low = mpf(1)
+        while newton(low) < 0:
             low *= 2
-        while ratio(high) < goal:
-            high *= 2
-        for _ in range(560):
-            middle = (low + high) / 2
-            low, high = (middle, high) if ratio(middle) < goal else (low, middle)
+        while abs(step := newton(low)) > mpf(10) ** -140 * (1 + abs(low)):
+            low -= step
         above = [mp.erfc((low - s) / mp.sqrt(2)) / 2 for s in (0, *shifts)]
         below = [mp.erfc((s - low) / mp.sqrt(2)) / 2 for s in (0, *shifts)]
         if reverse:
