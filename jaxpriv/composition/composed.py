@@ -15,7 +15,7 @@ from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
-from jaxpriv.composition.kept import Target, root
+from jaxpriv.composition.kept import Target
 from jaxpriv.composition.line import (
     ALPHA,
     DELTA,
@@ -29,6 +29,7 @@ from jaxpriv.composition.line import (
 )
 from jaxpriv.composition.pieces import as_step, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.roots import root
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
@@ -40,6 +41,7 @@ from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
 _DEEP = -60.0  # log delta below which it does not
+_WITHIN = 0.9  # of the losses: where a slope is looked for first
 
 
 @pytree
@@ -195,8 +197,11 @@ class Composed(Directed):
 
     def touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
-        terms = stacked(self._directed(xp.full(eps.shape, reverse)), 2)
-        logs = log_result(terms, xp.stack([eps, eps]), _kinds(eps, ALPHA, POWER))
+        terms = self._directed(xp.full(eps.shape, reverse))
+        at = eps
+        if not xp.any_jax(self, eps):
+            at = -line.before_largest(self._directed(not reverse), -line.before_largest(terms, at))
+        logs = log_result(stacked(terms, 2), xp.stack([at, at]), _kinds(eps, ALPHA, POWER))
         (log_alpha, log_power), (log_specificity, log_beta) = logs
         return self._point(eps, reverse, Point(log_alpha, log_specificity, log_beta, log_power))
 
@@ -233,6 +238,9 @@ class Composed(Directed):
         log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
         tail = norm.isf_exp(xp.minimum(log_alpha, log_rest))
         start = mean + xp.sqrt(variance) * xp.where(small, 1.0, -1.0) * tail
+        # within the losses: a line beyond the last of them is far out
+        least, most = -line.loss_bound(self._directed(not reverse)), line.loss_bound(terms)
+        start = xp.clip(start, _WITHIN * least, _WITHIN * most)
         leaks = self._leaks()
         if xp.any_jax(alpha, self):
             return xp.where(

@@ -5,6 +5,7 @@ was placed for one eps serves all eps nearby: `Spectrum` keeps what was computed
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +31,7 @@ from jaxpriv.composition.line import (
     over_steps,
     saddle_epsilon,
 )
+from jaxpriv.composition.nearby import gathered, served, worth_while
 from jaxpriv.composition.on_paths import FEW, MANY
 from jaxpriv.composition.sampled import TiltedSampled
 from jaxpriv.composition.transforms import UNKNOWN
@@ -114,7 +116,20 @@ def _below_largest(terms, eps, found):
     )
 
 
-@entrywise
+def _brackets_nearby(terms, eps, kind):
+    """`Bracket`s of one composition at many eps, from lines that serve several of them each."""
+    good = np.zeros(eps.shape, bool)
+    if not (np.isfinite(eps).all() and worth_while(terms, kind, eps)):
+        return None, good
+
+    def answers():
+        for index, spectrum in served(eps, lambda at: Spectrum(terms, np.asarray(at), kind, None)):
+            yield index, spectrum.bracket(eps[index]), spectrum.kept.done & ~spectrum.endless
+
+    return gathered(eps, answers(), good)
+
+
+@partial(entrywise, several=_brackets_nearby)
 def _bracket(terms, eps, kind, patience):
     line, tilts, _ = along(terms, eps, kind)
     margins = _margins(terms, kind, line, tilts)
@@ -291,6 +306,7 @@ class Spectrum:
         own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
         self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
+        self.spread = line.spread
         self._left_out = margins.log_decay(self.kept.reach)
         self.endless = margins.stop > LIMIT * BLOCK * line.spacing
 

@@ -11,11 +11,12 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.line import Kind
 
 _TOGETHER = 4096  # entries at a time on an accelerator
+_MANY, _GROUPS = 6, 4  # entries that are asked of one composition; of how many at most
 _SIDE_BY_SIDE = 16  # by NumPy, unless a transform's nodes are costly
 _PATIENCE = 1024  # blocks of frequencies, over these entries, that they wait for the slowest
 
 
-def entrywise(function):
+def entrywise(function, several=None):
     """A function of (terms, values, kind, patience), on arrays of any shape and under vmap.
 
     values: a pytree of arrays of one entry. It returns (result, done): done is False where more
@@ -24,11 +25,14 @@ def entrywise(function):
 
     On a processor one entry after the other, or by NumPy a few side by side: its cache holds the
     nodes of these. What they would wait for is computed alone.
+
+    several: (terms, values (k, ...), kind) -> (result, was it found?) of entries of one composition
+    and kind, which share more than a call (`nearby.served`); by NumPy, where there are many.
     """
 
     def on_arrays(terms, values, kind):
         if not xp.any_jax(terms, values, kind):
-            return _in_blocks(function, terms, values, kind)
+            return _by_numpy(function, several, terms, values, kind)
         shape = jax.tree.leaves(values)[0].shape
         axes = [0 if hasattr(value, "dtype") else None for value in kind]
         varying = [xp.broadcast_to(v, shape) for v, axis in zip(kind, axes) if axis == 0]
@@ -56,38 +60,76 @@ def _flat(tree, shape):
     return jax.tree.map(lambda leaf: leaf.reshape((size, *leaf.shape[len(shape) :])), tree)
 
 
-def _in_blocks(function, terms, values, kind):
-    """The function of blocks of entries, by NumPy."""
+def _by_numpy(function, several, terms, values, kind):
+    """The function of entries in groups that share what they are asked of, and in blocks."""
     shape = jax.tree.leaves(values)[0].shape
     kind = [np.broadcast_to(v, shape).ravel() if np.ndim(v) else v for v in kind]
     flat = _flat((terms, values), shape)
+
+    def of(index):
+        index = slice(index.start, index.stop) if isinstance(index, range) else index
+        own, given = jax.tree.map(lambda leaf: leaf[index], flat)
+        return own, given, Kind(*(v[index] if np.ndim(v) else v for v in kind))
+
     size = int(np.prod(shape))
+    parts, left = [], range(size)
+    if several is not None and size >= _MANY:
+        arrays = [*jax.tree.leaves(flat[0]), *(v for v in kind if np.ndim(v))]
+        for first, group in _alike(arrays, size):
+            (own, _, its), (_, given, _) = of(first), of(group)
+            found, good = several(own, given, its)
+            if good.any():
+                parts.append((group[good], jax.tree.map(lambda leaf, good=good: leaf[good], found)))
+        left = np.setdiff1d(left, np.concatenate([[], *(index for index, _ in parts)]))
+    if len(left):
+        every = [leaf for leaf in (*jax.tree.leaves(flat), *kind) if np.ndim(leaf)]
+        if len(left) > 1 and not parts and all((leaf == leaf[:1]).all() for leaf in every):
+            one = function(*of(0), None)[0]
+            return jax.tree.map(
+                lambda leaf: np.broadcast_to(leaf, shape + np.shape(leaf)).copy(), one
+            )
+        parts.append((left, _in_blocks(function, of, left, terms)))
+    joined = parts[0][1]
+    if len(parts) > 1:
+        order = np.argsort(np.concatenate([index for index, _ in parts]))
+        joined = jax.tree.map(
+            lambda *some: np.concatenate(some)[order], *(part for _, part in parts)
+        )
+    return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), joined)
 
-    def entries(some, patience):
-        own, given = jax.tree.map(lambda leaf: leaf[some], flat)
-        return function(own, given, Kind(*(v[some] if np.ndim(v) else v for v in kind)), patience)
 
-    every = [leaf for leaf in (*jax.tree.leaves(flat), *kind) if np.ndim(leaf)]
-    if size > 1 and all((leaf == leaf[:1]).all() for leaf in every):
-        one = entries(0, None)[0]
-        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape + np.shape(leaf)).copy(), one)
+def _alike(arrays, size):
+    """(the first, all) entries that are equal in all arrays, of the few groups that are large."""
+    left = np.arange(size)
+    for _ in range(_GROUPS):
+        if len(left) < _MANY:
+            break
+        same = np.ones(len(left), bool)
+        for leaf in arrays:
+            equal = leaf[left] == leaf[left[0]]
+            same &= equal.reshape(len(left), -1).all(1)
+        if np.count_nonzero(same) >= _MANY:
+            yield left[0], left[same]
+        left = left[~same]
+
+
+def _in_blocks(function, of, index, terms):
+    """The function of these entries, some at a time."""
     found = []
     together = min(getattr(term.transform, "together", _SIDE_BY_SIDE) for term in terms)
-    for start in range(0, size, together):
-        some = slice(start, start + together)
-        patience = _PATIENCE // min(together, size - start)
-        if size - start == 1:
-            found.append(entries(some, None)[0])
+    for start in range(0, len(index), together):
+        some = index[start : start + together]
+        if len(some) == 1:
+            found.append(function(*of(some), None)[0])
             continue
-        several, done = entries(some, patience)
+        several, done = function(*of(some), _PATIENCE // len(some))
         for late in np.flatnonzero(~done):
-            alone = entries(slice(start + late, start + late + 1), None)[0]
+            alone = function(*of(some[late : late + 1]), None)[0]
             several = jax.tree.map(
                 lambda all_of, own, at=late: _put(all_of, at, own), several, alone
             )
         found.append(several)
-    joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
-    return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), joined)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
 
 
 def _put(leaf, at, own):

@@ -16,7 +16,7 @@ exactly: the terms k /= 0 are bounded by Chernoff and by 1, and W is chosen to m
 The cost does not depend on the numbers of steps n_i.
 """
 
-import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -26,23 +26,13 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import follow, plain_paths
 from jaxpriv.composition.line import Kind, Term, along, on_axis
+from jaxpriv.composition.logs import logs_of, side_of
+from jaxpriv.composition.nearby import logs_nearby
 from jaxpriv.composition.slopes import by_each
 from jaxpriv.composition.transforms import UNKNOWN
-from jaxpriv.stats._logspace import log1mexp
 
 
-class Logs(NamedTuple):
-    """log of an integral's result and of one less it; slope: d log result/d eps;
-    followed: to where it is negligible?
-    """
-
-    result: jax.Array
-    rest: jax.Array
-    slope: jax.Array
-    followed: jax.Array
-
-
-@entrywise
+@partial(entrywise, several=logs_nearby)
 def invert(terms, eps, kind, patience):
     """The `Logs` of one integral."""
     line, tilts, height = along(terms, eps, kind)
@@ -58,39 +48,6 @@ def invert(terms, eps, kind, patience):
     step = xp.finfo(eps.dtype).eps ** 0.375 * (1 + xp.abs(eps))
     after, seldom, before = single_steps(terms, xp.stack([eps + step, eps, eps - step]), kind)
     return logs_of(line, height, sums, seldom, (after - before) / (2 * step)), done
-
-
-def logs_of(line, height, sums, rare=UNKNOWN, rare_slope=0.0):
-    """The `Logs` of what the frequencies add up to,
-    `height` being log of the integrand at y = 0.
-    """
-    result, rest, seldom, followed = _logs(line, height, sums, rare)
-    # of a relative change of what was integrated
-    share = xp.where(line.side > 0, 1.0, -xp.exp(rest - result))
-    slope = xp.where(seldom, rare_slope, -share * sums.slope / sums.value)
-    return Logs(result, rest, slope, followed)
-
-
-def _logs(line, height, sums, rare):
-    """(log result, log of one less it, was `rare` taken?,
-    were the frequencies followed to their end?)
-
-    Where the frequencies that were left out may be more than 1% it is the saddle-point
-    approximation, and next to the pole on the right, where that is no good if hardly a step
-    tells anything, `rare`.
-    """
-    error = xp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
-    good = (sums.value > 0) & (error < 1e-2)
-    seldom = ~good & (line.side > 0) & (rare > 0.5 * UNKNOWN)
-    log_value = height + xp.log(xp.where(good, sums.value, 1.0) * line.spacing / math.pi)
-    value = xp.minimum(xp.where(good, log_value, xp.where(seldom, rare, line.estimate)), 0.0)
-    other = log1mexp(value)
-    return (
-        xp.where(line.side > 0, value, other),
-        xp.where(line.side > 0, other, value),
-        seldom,
-        good,
-    )
 
 
 def single_steps(terms, eps, kind):
@@ -202,7 +159,7 @@ def gradient(terms, eps, kind, patience):
     (changes, counts), sums, done = follow(
         terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
     )
-    result, rest, seldom, _ = _logs(line, height, sums, single_steps(terms, eps, kind))
+    result, rest, seldom, _ = side_of(line, height, sums, single_steps(terms, eps, kind))
     value = sums.value[..., None]
     by_terms = []
     for term, tilt, zero, change, count in zip(terms, tilts, at_zero, changes, counts):

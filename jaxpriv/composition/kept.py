@@ -5,12 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxpriv.composition.blocks import BLOCK
-from jaxpriv.composition.entrywise import entrywise
-from jaxpriv.composition.frequencies import LIMIT, follow, kernel, plain_paths, summed
-from jaxpriv.composition.inversion import logs_of
-from jaxpriv.composition.line import along, log_factor
+from jaxpriv.composition.frequencies import follow, kernel, plain_paths, summed
+from jaxpriv.composition.line import log_factor
+from jaxpriv.composition.logs import logs_of
 
-_PLACED = 12  # lines at most, until one was placed next to the root
 _NEWTON = 12
 _SIGHT = 6.0
 _ROUGHLY = 1e-3  # of eps: after a larger last step nothing was found
@@ -24,6 +22,7 @@ class Kept:
     def __init__(self, terms, eps, kind, placed, stop, limit, patience):
         """placed: what `along` gives at eps."""
         line, tilts, height = placed
+        self.spread = line.spread
         self._kind, self._line, self._eps = kind, line, eps
         self._total = height - log_factor(kind, line.side, line.d, eps)
         blocks = []
@@ -63,19 +62,23 @@ class Kept:
             size=found.size + self._left_out, rest=self._rest, reach=self.reach
         )
 
-    def newton(self, target):
+    def logs(self, eps):
+        """(the `Logs`, the `Sums`) at eps."""
+        height = self._total + log_factor(self._kind, self._line.side, self._line.d, eps)
+        sums = self.sums(eps)
+        return logs_of(self._line, height, sums), sums
+
+    def newton(self, target, start=None):
         """(eps at which the `Target` is met, how much rounding may move it, was it found and does
         the line serve there?, does it end?)
 
         Where K leaps a line may be so far off that what it says is rounding, and steps go astray.
         """
-        line, eps = self._line, self._eps
         # further off it still says where to place the next one
-        low, high = self._eps - _SIGHT * line.spread, self._eps + _SIGHT * line.spread
+        low, high = self._eps - _SIGHT * self.spread, self._eps + _SIGHT * self.spread
+        eps = self._eps if start is None else np.clip(start, low, high)
         for _ in range(_NEWTON):
-            height = self._total + log_factor(self._kind, line.side, line.d, eps)
-            sums = self.sums(eps)
-            logs = logs_of(line, height, sums)
+            logs, sums = self.logs(eps)
             over, rate = target.surplus(logs)
             step = np.where(np.isfinite(over / rate), -over / rate, 0.0)
             moved = np.maximum(np.clip(eps + step, low, high), target.least)
@@ -84,7 +87,7 @@ class Kept:
                 break
         found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))
         blur = np.finfo(np.float64).eps * np.abs(sums.size / sums.slope)
-        return eps, blur, found & (np.abs(eps - self._eps) <= line.spread), logs.followed
+        return eps, blur, found & (np.abs(eps - self._eps) <= self.spread), logs.followed
 
 
 class Target(NamedTuple):
@@ -101,22 +104,3 @@ class Target(NamedTuple):
         """(by how much the integral is above, its slope in eps)."""
         over = np.where(self.small, logs.result - self.log_result, self.log_rest - logs.rest)
         return over, logs.slope * np.where(self.small, 1.0, np.exp(logs.result - logs.rest))
-
-
-@entrywise
-def root(terms, values, kind, patience):
-    """From (eps, `Target`) the eps at which it is met; NaN where the frequencies do not end.
-
-    Newton along one line, and along another one next to the root if that was further off than the
-    line serves.
-    """
-    eps, target = values
-    done = True
-    for _ in range(_PLACED):
-        placed = along(terms, eps, kind)
-        kept = Kept(terms, eps, kind, placed, np.zeros_like(eps), LIMIT, patience)
-        done = done & kept.done
-        eps, _, serves, followed = kept.newton(target)
-        if np.all(serves | ~followed):
-            break
-    return np.where(serves & followed, eps, np.nan), done

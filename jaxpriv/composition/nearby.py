@@ -1,0 +1,73 @@
+"""By NumPy: many questions to one composition share lines, each of which serves all eps near the
+one it was placed for.
+"""
+
+import math
+
+import jax
+import numpy as np
+
+from jaxpriv.composition.frequencies import LIMIT
+from jaxpriv.composition.kept import Kept
+from jaxpriv.composition.line import along, cumulants
+
+_SHARE = 0.8  # of how far the last line served: so far beyond the first eps lies the next one
+_EACH = 3  # eps to a line, or they had better be asked side by side
+
+
+def kept_at(terms, center, kind):
+    """What is kept of the line for one eps, where no error bound is asked for."""
+    eps = np.asarray(center)
+    return Kept(terms, eps, kind, along(terms, eps, kind), np.zeros_like(eps), LIMIT, None)
+
+
+def worth_while(terms, kind, eps):
+    """Do so many eps lie so close together that lines serve several of them?"""
+    _, _, variance = cumulants(terms, np.asarray(kind.pole, np.float64))
+    apart = 2 * math.sqrt(max(float(variance), 1e-300))
+    return len(eps) >= _EACH * len(np.unique(np.floor(eps / apart)))
+
+
+def served(eps, place):
+    """(indices, a line that serves the eps there) until all are served, in rising order; place: eps
+    -> what is kept of the line for it.
+    """
+    order = np.argsort(eps)
+    rising, at, reach = eps[order], 0, 0.0
+    while at < len(order):
+        center = rising[at] + _SHARE * reach
+        kept = place(center)
+        if not _SHARE * reach <= kept.spread:
+            center = rising[at]
+            kept = place(center)
+        after = max(int(np.searchsorted(rising, center + kept.spread, "right")), at + 1)
+        yield order[at:after], kept
+        at, reach = after, kept.spread
+
+
+def gathered(eps, answers, good):
+    """(results, which are good) of (indices, results there, which of them are good)."""
+    found = None
+    for index, part, fine in answers:
+        if found is None:
+            found = jax.tree.map(lambda leaf: np.zeros(eps.shape, leaf.dtype), part)
+        for whole, own in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
+            whole[index] = own
+        good[index] = fine
+    return found, good
+
+
+def logs_nearby(terms, eps, kind):
+    """The `Logs` of one integral at many eps; those that are not followed to their end are not
+    good.
+    """
+    good = np.zeros(eps.shape, bool)
+    if not (np.isfinite(eps).all() and worth_while(terms, kind, eps)):
+        return None, good
+
+    def answers():
+        for index, kept in served(eps, lambda center: kept_at(terms, center, kind)):
+            logs, _ = kept.logs(eps[index])
+            yield index, logs, kept.done & logs.followed
+
+    return gathered(eps, answers(), good)
