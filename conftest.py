@@ -2,7 +2,11 @@
 makes the site.
 """
 
+import os
 from importlib.util import find_spec
+
+# before NumPy is there: as many test processes as cores, each with one thread for its products
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 PEERS = {"opacus": "opacus", "flower": "flwr", "jax_privacy": "jax_privacy"}
 MISSING = [bridge for bridge, peer in PEERS.items() if find_spec(peer) is None]
