@@ -1,5 +1,6 @@
-"""A curve of a lattice at many points: asked for at once, when neighbours share lattices, against
-one point after the other; and groups of polygons, counted against searched.
+"""A composition at many points: asked for at once, when neighbours share lines or lattices, against
+one point after the other; areas under ROC curves from slopes and from levels; and groups of
+polygons, counted against searched.
 
     python bench/profiles.py [--repeats 3]
 
@@ -17,11 +18,15 @@ from timing import line, median_and_result
 import jaxpriv
 from jaxpriv import Curve, worst_case
 from jaxpriv.composition import laid
+from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised
 
 EPSILONS = np.linspace(0.0, 2.5, 26)
 CURVES = {
+    "DP-SGD": lambda: worst_case.subsampled_gaussian(1.0, 0.01, 1000),
+    "10 heavy steps": lambda: worst_case.subsampled_gaussian(1.0, 0.1, 10),
+    "10 steps, users of 2 records": lambda: worst_case.user_level(0.9, 0.08, 10, 2),
     "DP-SGD, Laplace, black box": lambda: jaxpriv.compose(
         worst_case.subsampled_gaussian(1.0, 0.01, 1000),
         worst_case.laplace(0.2),
@@ -37,11 +42,21 @@ QUESTIONS = {
     "__call__": np.linspace(0.01, 0.99, 26),
     "beta_bounds": np.linspace(0.01, 0.99, 26),
 }
+AREAS = "DP-SGD", "10 heavy steps", "10 steps, users of 2 records"
 GROUPS = {
     "5 records of (1, 1e-6)-DP": (worst_case.approximate_dp(1.0, 1e-6), 5, 0.1),
     "3 records of RAPPOR, f = 1e-4": (worst_case.rappor(1e-4), 3, 1e-5),
     "10 records of 10-ary response": (worst_case.k_ary_randomized_response(1.0, 10), 10, 1e-5),
 }
+
+
+def by_levels(curve):
+    """The area under the ROC curve from eight hundred levels, as of curves with corners."""
+    true, evaluate.smooth_auc = evaluate.smooth_auc, lambda *_: None
+    try:
+        return curve.auc()
+    finally:
+        evaluate.smooth_auc = true
 
 
 def forgetting(call, points):
@@ -76,6 +91,13 @@ def main():
                 said = {"apart": float(f"{np.max(np.abs(np.log(found / each))):.1e}")}
             line(curve=name, question=question, together=round(together, 2),
                  one_by_one=round(alone, 2), ratio=round(alone / together, 1), **said)
+    for name in AREAS:
+        curve = CURVES[name]().symmetric()
+        (slopes, area), (levels, same) = (
+            median_and_result(ask, repeats) for ask in (curve.auc, partial(by_levels, curve))
+        )
+        line(curve=name, question="auc", by_slopes=round(slopes, 3), by_levels=round(levels, 2),
+             ratio=round(levels / slopes, 1), apart=float(f"{abs(area - same):.1e}"))
     for name, (curve, size, delta) in GROUPS.items():
         slow = Curve(Group(symmetrised(curve.experiment), size))
         (counted, ends), (searched, others) = (

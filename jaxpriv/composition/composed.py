@@ -13,6 +13,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition import line
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
+from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
 from jaxpriv.composition.kept import Target
@@ -303,6 +304,10 @@ class Composed(Directed):
             return None
         return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
 
+    def smooth(self):
+        """Losses have densities."""
+        return True
+
     def full(self):
         return not any(isinstance(term.transform, SubsampledChiSquareTransform)
                        for term in self.terms)
@@ -427,15 +432,19 @@ def _log_delta(terms, eps):
     logs = invert(terms, line.before_largest(terms, eps), DELTA)
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
-    for at in np.ndindex(lost.shape):
-        own = Composed(xp.row(terms, at)).on_lattice() if lost[at] else None
-        if own is not None:
-            own = own.aligned((), eps.dtype)
-            lower, upper, _ = own.bracket(eps[at], eps[at], False)
-            if upper - lower < _USEFUL:
-                found[at] = own.log_delta(eps[at], False)
-            found[at] = np.clip(found[at], lower, upper)
-            rest[at] = log1mexp(found[at])
+    flat = jax.tree.map(lambda leaf: leaf[lost], terms)
+    for first, group in alike(jax.tree.leaves(flat), np.count_nonzero(lost)):
+        own = Composed(xp.row(flat, first)).on_lattice()
+        if own is None:
+            continue
+        at = tuple(index[group] for index in np.nonzero(lost))
+        own = own.aligned(group.shape, eps.dtype)
+        lower, upper, _ = own.bracket(eps[at], eps[at], False)
+        estimate = found[at]
+        if np.any(upper - lower < _USEFUL):
+            estimate = np.where(upper - lower < _USEFUL, own.log_delta(eps[at], False), estimate)
+        found[at] = np.clip(estimate, lower, upper)
+        rest[at] = log1mexp(found[at])
     return found, rest
 
 

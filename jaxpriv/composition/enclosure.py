@@ -123,8 +123,8 @@ def _brackets_nearby(terms, eps, kind):
         return None, good
 
     def answers():
-        for index, spectrum in served(eps, lambda at: Spectrum(terms, np.asarray(at), kind, None)):
-            yield index, spectrum.bracket(eps[index]), spectrum.kept.done & ~spectrum.endless
+        for index, spectrum in served(eps, lambda at: Spectrum(terms, at, kind, None)):
+            yield index, spectrum.bracket(eps[index]), spectrum.useful
 
     return gathered(eps, answers(), good)
 
@@ -303,12 +303,18 @@ class Spectrum:
     """
 
     def __init__(self, terms, eps, kind, patience, guess=None):
+        self.center = eps = np.asarray(eps)
         own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
         self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
         self.spread = line.spread
         self._left_out = margins.log_decay(self.kept.reach)
         self.endless = margins.stop > LIMIT * BLOCK * line.spacing
+
+    @property
+    def useful(self):
+        """Were all frequencies followed?"""
+        return self.kept.done & ~self.endless
 
     def bracket(self, eps):
         """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before
@@ -317,7 +323,24 @@ class Spectrum:
         return _enclosed(self._margins, self.kept.sums(eps), self._left_out, eps)
 
 
-@entrywise
+def _many_nearby(terms, places, kind):
+    """The same of one composition, with several centres to a line."""
+    center, ends = places
+    good = np.zeros(center.shape, bool)
+    if not (np.isfinite(ends).all() and worth_while(terms, kind, center)):
+        return None, good
+
+    def answers():
+        for index, spectrum in served(center, lambda at: Spectrum(terms, at, kind, None)):
+            found = spectrum.bracket(np.moveaxis(ends[index], -1, 0))
+            near = np.all(np.abs(ends[index] - spectrum.center) <= 2 * spectrum.spread, -1)
+            yield (index, jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found),
+                   near & spectrum.useful)
+
+    return gathered(center, answers(), good)
+
+
+@partial(entrywise, several=_many_nearby)
 def _nearby(terms, places, kind, patience):
     """`Bracket`s at eps (..., k), from one line that was placed for another eps (...)."""
     center, ends = places

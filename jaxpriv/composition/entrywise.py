@@ -75,7 +75,7 @@ def _by_numpy(function, several, terms, values, kind):
     parts, left = [], range(size)
     if several is not None and size >= _MANY:
         arrays = [*jax.tree.leaves(flat[0]), *(v for v in kind if np.ndim(v))]
-        for first, group in _alike(arrays, size):
+        for first, group in alike(arrays, size, _MANY, _GROUPS):
             (own, _, its), (_, given, _) = of(first), of(group)
             found, good = several(own, given, its)
             if good.any():
@@ -98,19 +98,20 @@ def _by_numpy(function, several, terms, values, kind):
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), joined)
 
 
-def _alike(arrays, size):
-    """(the first, all) entries that are equal in all arrays, of the few groups that are large."""
-    left = np.arange(size)
-    for _ in range(_GROUPS):
-        if len(left) < _MANY:
-            break
+def alike(arrays, size, least=1, groups=None):
+    """(the first, all) entries that are equal in all arrays: in so many groups at most, those with
+    `least` entries.
+    """
+    left, count = np.arange(size), 0
+    while len(left) >= max(least, 1) and count != groups:
         same = np.ones(len(left), bool)
         for leaf in arrays:
             equal = leaf[left] == leaf[left[0]]
             same &= equal.reshape(len(left), -1).all(1)
-        if np.count_nonzero(same) >= _MANY:
+        same[0] = True
+        if np.count_nonzero(same) >= least:
             yield left[0], left[same]
-        left = left[~same]
+        left, count = left[~same], count + 1
 
 
 def _in_blocks(function, of, index, terms):

@@ -50,7 +50,9 @@ def gathered(eps, answers, good):
     found = None
     for index, part, fine in answers:
         if found is None:
-            found = jax.tree.map(lambda leaf: np.zeros(eps.shape, leaf.dtype), part)
+            found = jax.tree.map(
+                lambda leaf: np.zeros(eps.shape + leaf.shape[1:], leaf.dtype), part
+            )
         for whole, own in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
             whole[index] = own
         good[index] = fine

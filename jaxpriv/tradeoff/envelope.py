@@ -19,6 +19,10 @@ class Envelope(Experiment):
     That is exact on straight pieces, and elsewhere an error of eps enters squared.
     """
 
+    def smooth(self):
+        """Is the curve known to have no corners and straight pieces?"""
+        return False
+
     @abstractmethod
     def find_slope(self, alpha, reverse):
         """The value of `slope`; its derivative is known without it."""

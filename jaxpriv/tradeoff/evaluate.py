@@ -10,6 +10,8 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain, check_domain
+from jaxpriv.tradeoff.area import smooth_auc
+from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
@@ -177,6 +179,10 @@ def auc(experiment, zero):
     closed = experiment.auc()
     if closed is not None:
         return closed
+    if not xp.any_jax(experiment, zero) and isinstance(experiment, Envelope):
+        found = smooth_auc(experiment, zero.shape) if experiment.smooth() else None
+        if found is not None:
+            return found
     ends = xp.broadcast_to(
         xp.asarray(_levels_of(zero.dtype), zero.dtype), zero.shape + (len(_levels_of(zero.dtype)),)
     )

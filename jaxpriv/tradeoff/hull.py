@@ -176,6 +176,10 @@ class Hull(Envelope):
     def straight(self):
         return any(member.straight() for member in self.members)
 
+    def smooth(self):
+        """But for where one direction takes over from the other."""
+        return all(isinstance(member, Envelope) and member.smooth() for member in self.members)
+
     def full(self):
         return all(member.full() for member in self.members)
 

@@ -1,0 +1,83 @@
+"""The area under smooth ROC curves: from the profile's slopes, and from levels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxpriv
+from jaxpriv import worst_case
+from jaxpriv.tradeoff import area, evaluate
+from tests.slips import check_is_red
+
+CURVES = {
+    "dp-sgd": lambda: worst_case.subsampled_gaussian(1.0, 0.01, 1000),
+    "few steps": lambda: worst_case.subsampled_gaussian(1.0, 0.1, 10),
+    "little noise": lambda: worst_case.subsampled_gaussian(0.5, 0.1, 100),
+    "two kinds": lambda: jaxpriv.compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000),
+                                         worst_case.gaussian(0.5)),
+    "replaced": lambda: worst_case.subsampled_gaussian(1.0, 0.01, 100, adjacency="replace_one"),
+    "batch": lambda: worst_case.subsampled_gaussian(np.array([[0.8], [1.2]]), 0.02,
+                                                    np.array([100.0, 300.0])),
+}
+
+
+def by_levels(curve):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "smooth_auc", lambda *_: None)
+        return curve.auc()
+
+
+def check(name, symmetric):
+    curve = CURVES[name]()
+    curve = curve.symmetric() if symmetric else curve
+    shape = curve.experiment.batch_shape()
+    with np.errstate(all="ignore"):
+        assert area.smooth_auc(curve.experiment.aligned(shape, np.float64), shape) is not None
+    np.testing.assert_allclose(curve.auc(), by_levels(curve), rtol=3e-12)
+
+
+@pytest.mark.parametrize("name", ["dp-sgd", "few steps", "two kinds"])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_by_slopes_and_by_levels(name, symmetric):
+    check(name, symmetric)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["little noise", "replaced", "batch"])
+def test_more_by_slopes_and_by_levels(name):
+    check(name, True)
+
+
+def test_gaussian_steps_are_the_closed_form():
+    """Ten steps at rate 1 - 1e-12 are Gaussian noise of mu = sqrt(10)/noise."""
+    curve = worst_case.subsampled_gaussian(4.0, 1 - 1e-12, 10)
+    assert curve.auc() == pytest.approx(worst_case.gaussian(np.sqrt(10) / 4).auc(), abs=1e-11)
+
+
+@pytest.mark.slow
+def test_corners_and_told_losses_go_by_levels():
+    """Where alpha leaps no panels settle."""
+    curve = jaxpriv.compose(worst_case.laplace(1.0), worst_case.approximate_dp(0.5, 1e-3))
+    assert not curve.experiment.smooth()
+    both = jaxpriv.worst_of(worst_case.subsampled_gaussian(1.0, 0.1, 10),
+                             worst_case.subsampled_gaussian(2.0, 0.4, 10))
+    assert both.auc() == pytest.approx(by_levels(both), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_inside_a_program():
+    """The same number from a program, by levels."""
+    found = jax.jit(lambda noise: worst_case.subsampled_gaussian(noise, 0.01, 100.0).auc())(
+        jnp.asarray(1.0)
+    )
+    assert float(found) == pytest.approx(
+        worst_case.subsampled_gaussian(1.0, 0.01, 100).auc(), rel=1e-11
+    )
+
+
+def test_slips_are_seen(monkeypatch):
+    squares = area._squares
+    check_is_red(monkeypatch, area, "_squares", lambda *a: squares(*a) * (1 + 1e-9),
+                 lambda: check("dp-sgd", True))
+    check_is_red(monkeypatch, area, "_DEEP", -4.0, lambda: check("dp-sgd", False))
