@@ -48,6 +48,7 @@ _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN
 _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
+_WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 512, 32768  # frequencies to which one path is enough, and few
 
@@ -124,7 +125,10 @@ def _brackets_nearby(terms, eps, kind):
 
     def answers():
         for index, spectrum in served(eps, lambda at: Spectrum(terms, at, kind, None)):
-            yield index, spectrum.bracket(eps[index]), spectrum.useful
+            found = spectrum.bracket(eps[index])
+            width = found.upper - found.lower
+            # further off a line may know fewer digits than one's own
+            yield index, found, spectrum.useful & (width <= _WIDER * np.min(width) + 1e-13)
 
     return gathered(eps, answers(), good)
 

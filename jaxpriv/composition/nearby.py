@@ -11,7 +11,7 @@ from jaxpriv.composition.frequencies import LIMIT
 from jaxpriv.composition.kept import Kept
 from jaxpriv.composition.line import along, cumulants
 
-_SHARE = 0.8  # of how far the last line served: so far beyond the first eps lies the next one
+_SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
 _EACH = 3  # eps to a line, or they had better be asked side by side
 
 
@@ -35,14 +35,17 @@ def served(eps, place):
     order = np.argsort(eps)
     rising, at, reach = eps[order], 0, 0.0
     while at < len(order):
-        center = rising[at] + _SHARE * reach
+        # in the middle of those that a line would serve as far as the last one
+        last = np.searchsorted(rising, rising[at] + 2 * reach, "right") - 1
+        center = 0.5 * (rising[at] + rising[max(last, at)])
         kept = place(center)
-        if not _SHARE * reach <= kept.spread:
+        if not center - rising[at] <= _SHARE * kept.spread:
             center = rising[at]
             kept = place(center)
-        after = max(int(np.searchsorted(rising, center + kept.spread, "right")), at + 1)
+        reach = _SHARE * kept.spread
+        after = max(int(np.searchsorted(rising, center + reach, "right")), at + 1)
         yield order[at:after], kept
-        at, reach = after, kept.spread
+        at = after
 
 
 def gathered(eps, answers, good):

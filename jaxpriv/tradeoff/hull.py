@@ -39,7 +39,12 @@ class Hull(Envelope):
         """Both directions of every member: log deltas (directions, ...)
         and their points, stacked alike.
         """
-        parts = [contact for member in self.members for contact in member.contacts(eps)]
+        parts = []
+        for member in self.members:
+            (one, point), (other, exchanged) = member.contacts(eps)
+            # at 0 both directions have one delta, but for rounding, and both support the envelope
+            same = xp.where(eps == 0, xp.maximum(one, other), one)
+            parts += [(same, point), (xp.where(eps == 0, same, other), exchanged)]
         return jax.tree.map(lambda *leaves: xp.stack(leaves), *parts)
 
     def log_delta(self, eps, reverse):
