@@ -433,18 +433,19 @@ def _log_delta(terms, eps):
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
     flat = jax.tree.map(lambda leaf: leaf[lost], terms)
-    for first, group in alike(jax.tree.leaves(flat), np.count_nonzero(lost)):
+    at, values, others = eps[lost], found[lost], rest[lost]
+    for first, group in alike(jax.tree.leaves(flat), at.size):
         own = Composed(xp.row(flat, first)).on_lattice()
         if own is None:
             continue
-        at = tuple(index[group] for index in np.nonzero(lost))
-        own = own.aligned(group.shape, eps.dtype)
-        lower, upper, _ = own.bracket(eps[at], eps[at], False)
-        estimate = found[at]
-        if np.any(upper - lower < _USEFUL):
-            estimate = np.where(upper - lower < _USEFUL, own.log_delta(eps[at], False), estimate)
-        found[at] = np.clip(estimate, lower, upper)
-        rest[at] = log1mexp(found[at])
+        own, asked, value = own.aligned(group.shape, eps.dtype), at[group], values[group]
+        lower, upper, _ = own.bracket(asked, asked, False)
+        close = upper - lower < _USEFUL
+        if close.any():
+            value = np.where(close, own.log_delta(asked, False), value)
+        values[group] = np.clip(value, lower, upper)
+        others[group] = log1mexp(values[group])
+    found[lost], rest[lost] = values, others
     return found, rest
 
 
