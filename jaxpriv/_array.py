@@ -27,7 +27,7 @@ _KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
 _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
-_MANY_ROWS, _FEW_EACH = 32, 16  # numbers: rows that are summed by a product
+_MANY_ROWS, _FEW_EACH = (32, 4096), 16  # numbers: so many rows of so few are summed by a product
 _FEW, _SHORT = 1 << 12, 1 << 10  # numbers
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
@@ -62,18 +62,20 @@ def _by_ufunc(reduce):
     return reduction
 
 
-_ones = functools.lru_cache(maxsize=256)(np.ones)
+_ONES = np.ones(_MANY_ROWS[1])
 
 
 def _sum(values, axis=None, **options):
     """`numpy.sum`; over many rows of few numbers as a product, where a loop over each row costs
     more than adding it up.
     """
-    if type(values) is np.ndarray and values.dtype == np.float64 and type(axis) is int:
+    plain = type(values) is np.ndarray and values.dtype == np.float64 and type(axis) is int
+    if plain and not options and 0 <= axis < values.ndim - 1 and values.flags.c_contiguous:
         ahead, count, behind = values.shape[:axis], values.shape[axis], values.shape[axis + 1 :]
-        if 0 <= axis < values.ndim - 1 and count >= _MANY_ROWS and math.prod(behind) <= _FEW_EACH:
+        least, most = _MANY_ROWS
+        if least <= count <= most and math.prod(behind) <= _FEW_EACH:
             rows = values.reshape((math.prod(ahead), count, math.prod(behind)))
-            return (_ones(count) @ rows).reshape(ahead + behind)
+            return (_ONES[:count] @ rows).reshape(ahead + behind)
     return np.add.reduce(values, axis, **options)
 
 
