@@ -49,7 +49,9 @@ def served(eps, place):
 
 
 def gathered(eps, answers, good):
-    """(results, which are good) of (indices, results there, which of them are good)."""
+    """(results, which are good) of (indices, results there, which of them are good), up to a line
+    that is good for nothing, for the next ones would be no better and take as long.
+    """
     found = None
     for index, part, fine in answers:
         if found is None:
@@ -59,6 +61,8 @@ def gathered(eps, answers, good):
         for whole, own in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
             whole[index] = own
         good[index] = fine
+        if not np.any(fine):
+            break
     return found, good
 
 

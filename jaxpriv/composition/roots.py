@@ -30,11 +30,13 @@ def _many(terms, values, kind):
         left = left[np.argsort(eps[left])]
         center = eps[left[0]] + reach
         kept = kept_at(terms, center, kind)
+        if not kept.done:
+            break
         near = left[np.abs(eps[left] - center) <= _NEAR * kept.spread]
         eps[near], _, serves, followed = kept.newton(
             jax.tree.map(lambda leaf, near=near: leaf[near], target), eps[near]
         )
-        there = near[serves & followed & kept.done]
+        there = near[serves & followed]
         found[there], good[there] = eps[there], True
         # where a line's frequencies do not end no other one's do
         left = np.setdiff1d(left, near[serves | ~followed])
