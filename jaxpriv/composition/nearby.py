@@ -12,7 +12,7 @@ from jaxpriv.composition.kept import Kept
 from jaxpriv.composition.line import along, cumulants
 
 _SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
-_EACH = 3  # eps to a line, or they had better be asked side by side
+_EACH = 5  # eps to a line, or they had better be asked side by side
 
 
 def kept_at(terms, center, kind):
@@ -24,7 +24,7 @@ def kept_at(terms, center, kind):
 def worth_while(terms, kind, eps):
     """Do so many eps lie so close together that lines serve several of them?"""
     _, _, variance = cumulants(terms, np.asarray(kind.pole, np.float64))
-    apart = 2 * math.sqrt(max(float(variance), 1e-300))
+    apart = math.sqrt(max(float(variance), 1e-300))
     return len(eps) >= _EACH * len(np.unique(np.floor(eps / apart)))
 
 
