@@ -18,7 +18,7 @@ CURVES = {
                                          worst_case.gaussian(0.3)),
     "symmetric": lambda: worst_case.subsampled_gaussian(0.8, 0.02, 300).symmetric(),
 }
-EPS = np.concatenate([[-40.0, -3.0], np.linspace(-1.5, 4.0, 60), [4.0, 30.0]])
+EPS = np.concatenate([[-40.0, -3.0], np.linspace(-0.75, 2.0, 120), [4.0, 30.0]])
 ALPHA = np.concatenate([[0.0, 1e-12], np.linspace(0.001, 0.999, 60), [0.5, 1.0]])
 
 
