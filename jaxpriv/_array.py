@@ -22,12 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._reductions import REDUCTIONS
+
 _PYTHON = frozenset({bool, int, float})
 _KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
 _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
-_MANY_ROWS, _FEW_EACH = (32, 4096), 16  # numbers: so many rows of so few are summed by a product
 _FEW, _SHORT = 1 << 12, 1 << 10  # numbers
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
@@ -53,47 +54,13 @@ def _has_jax(tree):
     return builtins.any(leaf is not tree and _has_jax(leaf) for leaf in leaves)
 
 
-def _by_ufunc(reduce):
-    """A reduction of NumPy's without its detours, which take longer than short arrays do."""
-
-    def reduction(values, axis=None, **options):
-        return reduce(values, axis, **options)
-
-    return reduction
-
-
-_ONES = np.ones(_MANY_ROWS[1])
-
-
-def _sum(values, axis=None, **options):
-    """`numpy.sum`; over many rows of few numbers as a product, where a loop over each row costs
-    more than adding it up.
-    """
-    plain = type(values) is np.ndarray and values.dtype == np.float64 and type(axis) is int
-    if plain and not options and 0 <= axis < values.ndim - 1 and values.flags.c_contiguous:
-        ahead, count, behind = values.shape[:axis], values.shape[axis], values.shape[axis + 1 :]
-        least, most = _MANY_ROWS
-        if least <= count <= most and math.prod(behind) <= _FEW_EACH:
-            rows = values.reshape((math.prod(ahead), count, math.prod(behind)))
-            return (_ONES[:count] @ rows).reshape(ahead + behind)
-    return np.add.reduce(values, axis, **options)
-
-
-_REDUCTIONS = {
-    name: functools.wraps(getattr(np, name))(reduce)
-    for name, reduce in (
-        ("sum", _sum), ("max", _by_ufunc(np.maximum.reduce)), ("min", _by_ufunc(np.minimum.reduce)),
-        ("all", _by_ufunc(np.logical_and.reduce)), ("any", _by_ufunc(np.logical_or.reduce)))
-}
-
-
 def __getattr__(name: str) -> Any:
     """A name of NumPy's: types and constants as they are,
     modules and functions by what they are given.
     """
     if name.startswith("_"):
         raise AttributeError(name)
-    by_numpy, by_jax = _REDUCTIONS.get(name) or getattr(np, name), getattr(jnp, name)
+    by_numpy, by_jax = REDUCTIONS.get(name) or getattr(np, name), getattr(jnp, name)
     if isinstance(by_numpy, type) or not callable(by_numpy):
         found = _Names(by_numpy, by_jax) if name in ("linalg", "fft") else by_numpy
     else:

@@ -432,6 +432,8 @@ def _log_delta(terms, eps):
     logs = invert(terms, line.before_largest(terms, eps), DELTA)
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     found, rest = np.array(logs.result), np.array(logs.rest)
+    if not lost.any():
+        return found, rest
     flat = jax.tree.map(lambda leaf: leaf[lost], terms)
     at, values, others = eps[lost], found[lost], rest[lost]
     for first, group in alike(jax.tree.leaves(flat), at.size):

@@ -11,7 +11,7 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.line import Kind
 
 _TOGETHER = 4096  # entries at a time on an accelerator
-_MANY, _GROUPS = 6, 4  # entries that are asked of one composition; of how many at most
+_MANY = 6  # entries that are asked of one composition
 _SIDE_BY_SIDE = 16  # by NumPy, unless a transform's nodes are costly
 _PATIENCE = 1024  # blocks of frequencies, over these entries, that they wait for the slowest
 
@@ -75,7 +75,8 @@ def _by_numpy(function, several, terms, values, kind):
     parts, left = [], range(size)
     if several is not None and size >= _MANY:
         arrays = [*jax.tree.leaves(flat[0]), *(v for v in kind if np.ndim(v))]
-        for first, group in alike(arrays, size, _MANY, _GROUPS):
+        groups = [(first, group) for first, group in alike(arrays, size) if len(group) >= _MANY]
+        for first, group in groups:
             (own, _, its), (_, given, _) = of(first), of(group)
             found, good = several(own, given, its)
             if good.any():
@@ -98,20 +99,14 @@ def _by_numpy(function, several, terms, values, kind):
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), joined)
 
 
-def alike(arrays, size, least=1, groups=None):
-    """(the first, all) entries that are equal in all arrays: in so many groups at most, those with
-    `least` entries.
-    """
-    left, count = np.arange(size), 0
-    while len(left) >= max(least, 1) and count != groups:
-        same = np.ones(len(left), bool)
-        for leaf in arrays:
-            equal = leaf[left] == leaf[left[0]]
-            same &= equal.reshape(len(left), -1).all(1)
-        same[0] = True
-        if np.count_nonzero(same) >= least:
-            yield left[0], left[same]
-        left, count = left[~same], count + 1
+def alike(arrays, size):
+    """(the first, all) entries that are equal in all arrays, for every different one."""
+    rows = [np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8) for leaf in arrays]
+    _, first, which = np.unique(
+        np.concatenate(rows, 1), axis=0, return_index=True, return_inverse=True
+    )
+    for k, index in enumerate(first):
+        yield index, np.flatnonzero(which.ravel() == k)
 
 
 def _in_blocks(function, of, index, terms):

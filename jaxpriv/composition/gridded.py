@@ -17,6 +17,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition import estimates, grid, grown, laid
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
+from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.tables import Step, tables_of
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
@@ -114,12 +115,10 @@ class Gridded(Directed):
         """
         shape, size = self.flipped.shape, self.flipped.size
         flat = jax.tree.map(lambda leaf: leaf.reshape((size, *leaf.shape[len(shape) :])), self)
-        rows = [np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8)
-                for leaf in map(np.asarray, jax.tree.leaves(flat))]
-        _, first, which = np.unique(np.concatenate(rows, 1), axis=0, return_index=True,
-                                    return_inverse=True)
-        for k, index in enumerate(first):
-            yield xp.row(flat, index), (which.ravel() == k).reshape(shape)
+        for first, group in alike(list(map(np.asarray, jax.tree.leaves(flat))), size):
+            where = np.zeros(size, bool)
+            where[group] = True
+            yield xp.row(flat, first), where.reshape(shape)
 
     def _asked(self, function, values):
         """By NumPy: function(experiment with scalar parameters, all values (k,) that are asked of

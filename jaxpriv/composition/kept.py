@@ -47,7 +47,8 @@ class Kept:
         re, im = kernel(self._kind, self._line.side * self._line.d, y)
         modulus = np.exp(log_size) * np.sqrt(re * re + im * im)
         beyond = np.cumsum(modulus[::-1], 0)[::-1]
-        count = int(np.max(np.sum(~(beyond <= _COUNTS * beyond[0]), 0)))
+        # one at least: where all moduli underflow the first says so
+        count = max(1, int(np.max(np.sum(~(beyond <= _COUNTS * beyond[0]), 0))))
         ulp = np.finfo(np.float64).eps
         self._left_out = np.sum((modulus * (1 / ulp + ulps))[count:], 0)
         self._rest = np.max(modulus[-BLOCK:], 0)
