@@ -107,8 +107,11 @@ def thresholds():
 
 
 def draw_bernoulli(key, count):
-    """Exactly Bernoulli(p): a byte below 256 p."""
-    return jax.random.bits(key, (count, D), jnp.uint8) < thresholds()
+    """Exactly Bernoulli(p): a byte below 256 p. Cut from long words: of bytes JAX draws a word for
+    each.
+    """
+    words = jax.random.bits(key, (count, D // 8), jnp.uint64)
+    return jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(count, D) < thresholds()
 
 
 def targets():
