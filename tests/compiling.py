@@ -20,6 +20,8 @@ def compile_fast():
         # a process has one core: of a program in parts, made to be compiled at once, there is more
         flags += " --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = flags
+    # which line an operation comes from: nobody reads it, and it takes a twentieth of tracing
+    jax.config.update("jax_traceback_in_locations_limit", 0)
 
 
 def optimize(wanted):

@@ -2,6 +2,7 @@
 and hypothesis without randomness.
 """
 
+import gc
 import os
 import secrets
 
@@ -13,6 +14,8 @@ from tests.command import ROOT
 from tests.compiling import compile_fast, optimize
 
 compile_fast()
+# a traced program is a million objects that live: looking through them costs a twentieth of all
+gc.set_threshold(50_000, 20, 50)
 jax.config.update("jax_enable_x64", True)
 hypothesis.settings.register_profile("jaxpriv", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("jaxpriv")

@@ -18,8 +18,9 @@ from tests.training.sharded import train
 
 
 def start(path, devices, *arguments, script="sharded"):
-    environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-                   "JAX_PLATFORMS": "cpu"}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu",
+                   "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", f"tests.training.{script}", str(path), *map(str, arguments)],
         env=environment,
