@@ -17,7 +17,7 @@ def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
     look: rows of ascending points (k, n + 1), a level -> (upper bounds on the cells in between
     (k, n), a certified lower bound, the next level). A cell whose bound exceeds the level, which
     is about the largest value seen, by more than this share of it and `least`, is split, by NumPy
-    at most so many in a round; what is dropped counts with its bound.
+    at most so many in a round, the highest first; what is not split counts with its bound.
     """
     program = xp.any_jax(stop)
     count, entries = (_KEPT, _KEPT * _SPLIT) if program else (_FIRST, _FIRST)
@@ -35,17 +35,19 @@ def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
         settled, reached, level, left, right, bounds = state
         if program:
             top, index = xp.largest(bounds, _KEPT + 1)
-            index, rest = index[:-1], top[-1]
+            index, rest, later = index[:-1], top[-1], slice(0)
         else:
-            chosen = np.flatnonzero(above(state))
-            index = chosen[np.argsort(-bounds[chosen])[:most]]
-            rest = np.max(np.delete(bounds, index), initial=0.0)
+            high = np.flatnonzero(above(state))
+            index, later = np.split(high[np.argsort(-bounds[high])], [most])
+            rest = np.max(np.delete(bounds, high), initial=0.0)
+        waiting = left[later], right[later], bounds[later]
         left, right = left[index][:, None], right[index][:, None]
         inner = left + (right - left) * xp.linspace(0.0, 1.0, _SPLIT + 1, dtype=left.dtype)[1:-1]
         # the ends are kept exactly, so that cells leave no gap
         rows = xp.concatenate([left, inner, right], 1)
         bounds, more, level = look(rows, level)
         cells = rows[:, :-1].ravel(), rows[:, 1:].ravel(), bounds.ravel()
+        cells = [xp.concatenate(both) for both in zip(cells, waiting)]
         return xp.maximum(settled, rest), xp.maximum(reached, more), level, *cells
 
     state = zero, zero, zero, left, right, bounds

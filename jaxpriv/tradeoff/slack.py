@@ -35,6 +35,8 @@ from jaxpriv.tradeoff.stepping import profile_near
 
 _ROOT = math.sqrt(2 * math.pi)
 _CAREFUL = 16  # ulp by which every term is moved outward before terms are added
+_RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close to it the first
+_NARROW = 1e-6  # a bracket of log delta
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
 
@@ -171,7 +173,9 @@ def _certified(experiment, slack, last, reverse):
         asked, wanted = least - allowed(eps, 1), most - allowed(eps, -1)
         mus = gaussian_mu_at(xp.stack([eps, eps]), xp.stack([asked, wanted]))
         reached = _verified_below(eps, asked, mus[0])
-        level = xp.maximum(level, xp.max(mus[1]))
+        # what is asked for at most, but where a bracket says little: that would hide all the rest
+        known = upper - lower < _NARROW
+        level = xp.maximum(level, xp.max(xp.where(known, mus[1], mus[0])))
         rows = most.reshape(ends.shape)
         cells = ends[:, :-1], ends[:, 1:], rows[:, :-1], rows[:, 1:]
         return _enough_on(cells, allowed, level), reached, level
@@ -202,31 +206,19 @@ def _verified_below(eps, asked, mus):
 
 
 def _enough_on(cells, allowed, level):
-    """For each cell a mu that is enough for sure, next to the least that can be seen to be so,
-    not below `level`: the range is cut into parts, and again the lowest part of whose upper end it
-    was seen; into two in a program, by NumPy into so many as cost little more than two.
+    """For each cell a mu that is enough for sure, not below `level`: the lowest rung of a ladder
+    that is seen to be so. Rungs are the closer together the closer to the level: how far a bound
+    lies above it decides whether the cell is split, and cells far above it are split anyhow.
     """
-
-    def enough(mu):
-        return _is_enough(cells, allowed, mu)
-
-    right = cells[1]
-    high = xp.log(most_mu(right))
-    low = xp.minimum(xp.log(xp.maximum(level, xp.exp(high - 60.0))), high)
+    top = most_mu(cells[1])
+    least = xp.minimum(xp.maximum(level, top * math.exp(-60.0)), top)
+    closest = xp.maximum(_CLOSEST, 4 * xp.finfo(top.dtype).eps)
+    reach = xp.log(xp.maximum(top / least - 1, closest) / closest)
+    rungs = xp.linspace(0.0, 1.0, _RUNGS, dtype=top.dtype).reshape((-1,) + (1,) * top.ndim)
+    tried = xp.concatenate([least[None], least * (1 + closest * xp.exp(reach * rungs))])
+    holds = _is_enough(cells, allowed, tried)
     none = cells[2] <= allowed(cells[0], -1)  # nothing is asked for
-
-    parts, rounds = (2, 40) if xp.any_jax(right) else (16, 10)
-    inner = xp.arange(1.0, parts, dtype=right.dtype).reshape((-1,) + (1,) * right.ndim) / parts
-
-    def cut(_, state):
-        low, high = state
-        tried = low + (high - low) * inner
-        holds = enough(xp.exp(tried))
-        return (xp.max(xp.where(holds, low, tried), 0), xp.min(xp.where(holds, tried, high), 0))
-
-    surely = enough(xp.exp(high))
-    _, high = xp.fori_loop(0, rounds, cut, (xp.zeros_like(high) + low, high))
-    return xp.where(none, 0.0, xp.where(surely, xp.exp(high) * (1 + 1e-15), xp.inf))
+    return xp.where(none, 0.0, xp.min(xp.where(holds, tried, xp.inf), 0))
 
 
 def _is_enough(cells, allowed, mu):
