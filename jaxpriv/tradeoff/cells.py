@@ -8,6 +8,7 @@ _SPLIT = 8
 # of a program; NumPy begins with few cells, splits those that are too high, and ends when none is
 _KEPT, _ROUNDS = 12, 5
 _FIRST, _DEEPEST = 3, 11
+_PATIENT = 3  # rounds in which the highest bound has to fall
 _POINTS = 17
 
 
@@ -54,10 +55,13 @@ def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
     if program:
         state = xp.fori_loop(0, _ROUNDS, split, state)
     else:
+        highest = [np.inf]
         for _ in range(_DEEPEST):
-            if not above(state).any():
+            # and where brackets stay as wide as they are, smaller cells are of no use
+            if not above(state).any() or highest[-1] > highest[-_PATIENT:][0] * (1 - tolerance):
                 break
             state = split(_, state)
+            highest.append(np.max(state[-1]))
     settled, reached, _, _, _, bounds = state
     return reached, xp.maximum(settled, xp.max(bounds))
 

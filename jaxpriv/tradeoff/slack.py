@@ -20,23 +20,24 @@ hand over, in the middle, up to the square of the distance.
 import math
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT
 from jaxpriv.stats import norm
 from jaxpriv.tradeoff.cells import summit, supremum
 from jaxpriv.tradeoff.evaluate import bounds_of_epsilon, elementwise
-from jaxpriv.tradeoff.experiment import ROUNDING
+from jaxpriv.tradeoff.experiment import DEEPEST, ROUNDING
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.lowest import bounds_of_mu, smallest_mu
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import profile_near
+from jaxpriv.tradeoff.stepping import profile_bounds, profile_near
 
 _ROOT = math.sqrt(2 * math.pi)
 _CAREFUL = 16  # ulp by which every term is moved outward before terms are added
 _RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close to it the first
-_NARROW = 1e-6  # a bracket of log delta
+_NARROW, _WIDE = 0.01, 0.5  # brackets of log delta
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
 
@@ -186,10 +187,23 @@ def _certified(experiment, slack, last, reverse):
 def rows_of_profile(experiment, reverse, ends):
     """Certified (lower, upper) of log delta at rows of eps (k, n), each near its middle."""
     center = ends[:, ends.shape[1] // 2]
-    lower, upper, _ = profile_near(
+    found = profile_near(
         experiment.aligned(center.shape, center.dtype), reverse, center, xp.moveaxis(ends, 1, 0)
     )
-    return xp.moveaxis(lower, 0, 1), xp.moveaxis(upper, 0, 1)
+    lower, upper = (xp.moveaxis(bound, 0, 1) for bound in found[:2])
+    if not xp.any_jax(ends):
+        lower, upper = _asked_alone(experiment, reverse, ends, lower, upper)
+    return lower, upper
+
+
+def _asked_alone(experiment, reverse, ends, lower, upper):
+    """The same, narrowed where one line for a whole row knows too little, by NumPy."""
+    wide = (upper - lower > _WIDE) & (upper > DEEPEST)
+    if wide.any():
+        eps = ends[wide]
+        low, high, _ = profile_bounds(experiment.aligned(eps.shape, eps.dtype), reverse, eps)
+        lower[wide], upper[wide] = np.fmax(lower[wide], low), np.fmin(upper[wide], high)
+    return lower, upper
 
 
 def _verified_below(eps, asked, mus):

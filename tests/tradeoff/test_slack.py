@@ -68,6 +68,31 @@ def test_dp_sgd():
     assert high < 0.5 < 31 < curve.gdp_mu()
 
 
+def check_narrow(noise, rate, steps, kappa, width=1e-6):
+    curve = worst_case.subsampled_gaussian(noise, rate, steps).symmetric()
+    low, high = curve.gdp_mu_bounds(slack=kappa)
+    assert low <= high <= low * (1 + width)
+    assert low * (1 - 1e-6) < curve.gdp_mu(slack=kappa) < high * (1 + 1e-6)
+    eps = np.linspace(0, float(curve.epsilon(kappa)), 40)
+    assert np.all(curve.delta(eps) <= fast_gaussian(high, eps) + kappa + 1e-14)
+
+
+@pytest.mark.parametrize("setting", [
+    (0.7, 0.1, 30, 1e-3), (0.58, 0.0005, 2258, 7e-8),
+    # nearly Gaussian: every eps asks for nearly as much
+    (3.5, 0.737, 784, 1.2e-3), (1.83, 0.159, 6929, 1.44e-9), (0.69, 0.358, 3445, 8.9e-9),
+])  # fmt: skip
+def test_brackets_of_sampled_steps_are_narrow(setting):
+    """At eps far from the middle of a row its one line may say nothing; what that asks for is no
+    level that would make all other cells look enough."""
+    check_narrow(*setting)
+
+
+def test_few_rare_steps():
+    """Where no line says anything each eps is asked alone."""
+    check_narrow(0.78, 0.001, 4, 8.7e-4, width=2e-6)
+
+
 def test_gaussian_curves_are_known_in_closed_form():
     """delta falls by at most 1/sqrt(2 pi) for a unit of mu: no eps asks for more than mu less
     slack sqrt(2 pi), and that at eps = mu^2/2 does but for the slack's square.
@@ -250,6 +275,18 @@ class TestMutations:
         true = cells.supremum
         monkeypatch.setattr(slack, "supremum", lambda look, stop: true(look, stop / 4))
         self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-4)
+
+    def test_levels_of_what_is_not_known(self, monkeypatch):
+        monkeypatch.setattr(slack, "_NARROW", np.inf)
+        self.red(check_narrow, 0.69, 0.358, 3445, 8.9e-9)
+
+    def test_cells_left_for_good(self, monkeypatch):
+        monkeypatch.setattr(cells, "_PATIENT", 1)
+        self.red(check_narrow, 3.5, 0.737, 784, 1.2e-3)
+
+    def test_lines_for_whole_rows_alone(self, monkeypatch):
+        monkeypatch.setattr(slack, "_WIDE", np.inf)
+        self.red(test_few_rare_steps)
 
     def test_mu_without_the_slack(self, monkeypatch):
         monkeypatch.setattr(
