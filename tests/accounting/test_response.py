@@ -2,6 +2,7 @@
 the lattices that compose whatever there is.
 """
 
+import functools
 import math
 
 import jax
@@ -20,13 +21,14 @@ from jaxpriv.tradeoff.response import BlackBox
 from tests.slips import check_is_red
 
 
+@functools.cache
 def law_of_many(one, steps):
     """{multiple of the loss: probability under the alternative} by convolution, in 40 digits."""
     law = {0: mpf(1)}
     for _ in range(steps):
         after: dict = {}
         for total, mass in law.items():
-            for loss, share in one.items():
+            for loss, share in one:
                 after[total + loss] = after.get(total + loss, 0) + mass * share
         law = after
     return law
@@ -36,7 +38,7 @@ def log_delta(one, loss, steps, told, eps):
     with mp.workdps(40):
         loss, told, eps = mpf(float(loss)), mpf(float(told)), mpf(float(eps))
         kept = (1 - told) ** steps
-        law = law_of_many(one, steps)
+        law = law_of_many(tuple(one.items()), steps)
         total = 1 - kept + kept * sum(
             mass * -mp.expm1(eps - k * loss) for k, mass in law.items() if k * loss > eps)
         return float(mp.log(total)) if total > 0 else -math.inf
