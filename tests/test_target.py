@@ -39,10 +39,11 @@ def play(p, z, n, random, present, noise=0.0, rate=1.0):
     """
     k = round(rate * n)
     seen = present & (random.uniform(size=ROUNDS) < rate)
-    counts = random.binomial(k - 1, p, (ROUNDS, D)) + np.where(
-        seen[:, None], z, random.uniform(size=(ROUNDS, D)) < p
+    # column by column: NumPy prepares binomial draws anew for each other p
+    columns = random.binomial(k - 1, p[:, None], (D, ROUNDS)) + np.where(
+        seen, z[:, None], random.uniform(size=(D, ROUNDS)) < p[:, None]
     )
-    return counts / k + noise * random.normal(size=(ROUNDS, D))
+    return columns.T / k + (noise * random.normal(size=(ROUNDS, D)) if noise else 0.0)
 
 
 def check_power(curve, absent, present):
