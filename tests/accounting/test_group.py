@@ -197,8 +197,8 @@ def test_gradients_and_programs():
         with jax.enable_x64(True):
             exact = function(parameter, at)
             p, x = jnp.asarray(parameter), jnp.asarray(at)
-            assert np.isclose(jax.jit(function)(p, x), exact, rtol=1e-11)
-            found = jax.grad(function, (0, 1))(p, x)
+            value, found = jax.jit(jax.value_and_grad(function, (0, 1)))(p, x)
+            assert np.isclose(value, exact, rtol=1e-11)
         h = 1e-5
         for which, gradient in enumerate(found):
             up, down = ([parameter, at] for _ in range(2))
