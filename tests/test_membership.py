@@ -362,7 +362,7 @@ def test_derivatives():
 
     for method, x in (("log_delta", 0.3), ("power", 0.05), ("epsilon", 1e-4)):
         gradient = jax.jit(jax.grad(value), static_argnums=1)(jnp.asarray(at), method, x)
-        forward = jax.jacfwd(lambda p, method=method, x=x: value(p, method, x))(jnp.asarray(at))
+        forward = jax.jit(jax.jacfwd(value), static_argnums=1)(jnp.asarray(at), method, x)
         np.testing.assert_allclose(gradient, forward, rtol=1e-10)
         for i, unit in enumerate(np.eye(at.size)):
             h = 1e-5 * at[i]

@@ -122,8 +122,8 @@ def test_gradients_and_programs():
     for function, at in ((of, (0.4, 1e-3, 1.1)), (epsilon, (0.6, 1e-6, 0.02))):
         exact = function(*at)
         arrays = [jnp.asarray(x) for x in at]
-        assert np.isclose(jax.jit(function)(*arrays), exact, rtol=1e-11)
-        found = jax.grad(function, (0, 1, 2))(*arrays)
+        value, found = jax.jit(jax.value_and_grad(function, (0, 1, 2)))(*arrays)
+        assert np.isclose(value, exact, rtol=1e-11)
         for which, gradient in enumerate(found):
             h = 1e-4 * at[which]
             up, down = (function(*(x + s * h * (j == which) for j, x in enumerate(at)))
