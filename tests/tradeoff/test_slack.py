@@ -172,6 +172,20 @@ def test_regret_is_what_brute_force_finds(name):
         assert low - 2e-8 <= curve.gdp_regret(mu) <= high + 2e-8
 
 
+def check_narrow_regret(noise, rate, steps, mu):
+    curve = worst_case.subsampled_gaussian(noise, rate, steps).symmetric()
+    low, high = curve.gdp_regret_bounds(mu)
+    assert low <= high <= low * (1 + 1e-6)
+    assert low * (1 - 1e-6) < curve.gdp_regret(mu) < high * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("setting", [
+    (0.96, 0.0605, 281, 2.67), (2.12, 0.143, 4, 0.336), (1.34, 0.00304, 840, 0.152),
+])  # fmt: skip
+def test_regret_of_sampled_steps_is_narrow(setting):
+    check_narrow_regret(*setting)
+
+
 def test_regret_of_gaussian_curves():
     """At eps = 0: Phi(mu/2) - Phi(mu'/2), and nothing of a mu that is too small."""
     curve, own = worst_case.gaussian(1.0), 0.6914624612740131
@@ -283,6 +297,7 @@ class TestMutations:
     def test_cells_left_for_good(self, monkeypatch):
         monkeypatch.setattr(cells, "_PATIENT", 1)
         self.red(check_narrow, 3.5, 0.737, 784, 1.2e-3)
+        self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
 
     def test_lines_for_whole_rows_alone(self, monkeypatch):
         monkeypatch.setattr(slack, "_WIDE", np.inf)
