@@ -8,16 +8,17 @@ _SPLIT = 8
 # of a program; NumPy begins with few cells, splits those that are too high, and ends when none is
 _KEPT, _ROUNDS = 12, 5
 _FIRST, _DEEPEST = 3, 11
-_PATIENT = 3  # rounds in which the highest bound has to fall
+_PATIENT = 2  # rounds in which the highest bound has to fall
+_TOLERANCE = 2e-7  # relative, by which a bound may exceed the level
 _POINTS = 17
 
 
-def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
+def supremum(look, stop, least=0.0, most=10):
     """Certified (lower, upper) of the supremum of a function >= 0 over [0, stop].
 
     look: rows of ascending points (k, n + 1), a level -> (upper bounds on the cells in between
     (k, n), a certified lower bound, the next level). A cell whose bound exceeds the level, which
-    is about the largest value seen, by more than this share of it and `least`, is split, by NumPy
+    is about the largest value seen, by more than a share of it and `least`, is split, by NumPy
     at most so many in a round, the highest first; what is not split counts with its bound.
     """
     program = xp.any_jax(stop)
@@ -30,7 +31,7 @@ def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
 
     def above(state):
         _, _, level, _, _, bounds = state
-        return bounds > level * (1 + tolerance) + least
+        return bounds > level * (1 + _TOLERANCE) + least
 
     def split(_, state):
         settled, reached, level, left, right, bounds = state
@@ -55,10 +56,11 @@ def supremum(look, stop, tolerance=2e-7, least=0.0, most=10):
     if program:
         state = xp.fori_loop(0, _ROUNDS, split, state)
     else:
-        highest = [np.inf]
+        highest = [np.inf] * (_PATIENT + 1)
         for _ in range(_DEEPEST):
-            # and where brackets stay as wide as they are, smaller cells are of no use
-            if not above(state).any() or highest[-1] > highest[-_PATIENT:][0] * (1 - tolerance):
+            # where brackets stay as wide as they are, smaller cells are of no use
+            stuck = highest[-1] > highest[-1 - _PATIENT] * (1 - _TOLERANCE)
+            if stuck or not above(state).any():
                 break
             state = split(_, state)
             highest.append(np.max(state[-1]))

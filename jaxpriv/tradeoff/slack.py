@@ -37,7 +37,8 @@ from jaxpriv.tradeoff.stepping import profile_bounds, profile_near
 _ROOT = math.sqrt(2 * math.pi)
 _CAREFUL = 16  # ulp by which every term is moved outward before terms are added
 _RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close to it the first
-_NARROW, _WIDE = 0.01, 0.5  # brackets of log delta
+# brackets of log delta that say what the level is, and that ask for their eps alone
+_NARROW, _WIDE = 0.01, 0.5
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
 

@@ -296,7 +296,7 @@ class TestMutations:
         self.red(check_narrow, 0.69, 0.358, 3445, 8.9e-9)
 
     def test_cells_left_for_good(self, monkeypatch):
-        monkeypatch.setattr(cells, "_PATIENT", 1)
+        monkeypatch.setattr(cells, "_PATIENT", 0)
         self.red(check_narrow, 3.5, 0.737, 784, 1.2e-3)
         self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
 

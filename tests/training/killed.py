@@ -10,7 +10,7 @@ import jax
 from jaxpriv import correlated
 from jaxpriv.training import Plan, sampling
 from jaxpriv.training.run import unspent
-from tests.compiling import compile_fast, optimize
+from tests.compiling import compile_fast
 from tests.training.problems import data, trainer
 
 STEPS = 60
@@ -47,7 +47,6 @@ def train(folder, kind):
 
 if __name__ == "__main__":
     compile_fast()
-    optimize(False)
     jax.config.update("jax_compilation_cache_dir", sys.argv[2])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     train(sys.argv[1], sys.argv[3])

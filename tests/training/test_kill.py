@@ -103,6 +103,7 @@ def check_killed(tmp_path, kind, kills):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized
 @pytest.mark.parametrize("kind", PLANS)
 def test_killed_a_few_times(tmp_path, kind):
     check_killed(tmp_path, kind, 3)
