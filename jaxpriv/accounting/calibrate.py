@@ -1,11 +1,11 @@
-"""The parameter at which a curve just meets a target: a root of the estimate,
-moved until the upper bound says yes.
+"""The parameter at which a curve just meets a target: a root of the estimate, first on small
+lattices where there are some, moved until the upper bound says yes.
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,12 +16,12 @@ from jaxpriv.accounting.calibrate_traced import with_tracers
 from jaxpriv.accounting.privacy_target import target_of
 from jaxpriv.curve import Curve
 
-_STEPS = 100
-_TIGHT = 1e-13  # of log parameter: the estimate's root is known to that
-_SECANTS = 40
+_TRIES = 100
 _CLOSE = 1e-7  # a secant's step; the one after it would be about its square
+_TIGHT = 1e-13  # of log parameter: where the estimate leaps over zero
 _LEAP = 2.0  # the longest step
 _BLUR = 1e-2  # a surplus up to which it is the width of a bracket
+_COARSE = 1e-3  # width of epsilon's brackets for which small lattices do
 
 
 def calibrate(
@@ -46,7 +46,7 @@ def calibrate(
         integer: look for a whole number, such as a number of steps;
             `make_curve` is asked for what lies between, too.
 
-    Returns: a float, within 1e-9 relative of the boundary, or within an eighth of the distance that
+    Returns: a float, within 1e-9 relative of the boundary, or within a quarter of the distance that
         a wide bracket keeps it from the estimate's (an int with `integer`, the last one that is
         private enough). Where a tracer is among the targets or in what `make_curve` takes from
         around it, inside `jit`, `vmap` or `grad`: an array () of JAX's default dtype, the
@@ -114,22 +114,59 @@ def _found(make_curve, target, ends, integer):
             more = float(np.max(np.log(certified) - np.log(allowed)))
         return math.inf if math.isnan(more) else max(more, 1e-16)
 
-    def excess(parameter):
-        with jax.enable_x64(True):
-            value = float(np.max(target.excess(make_curve(parameter).symmetric())))
-        return -1e3 if value == -math.inf else min(value, 1e3)
+    def estimate(look):
+        """log parameter -> the excess of what look(curve) is, straightened."""
 
-    found = _by_secants(excess, target.depth(), low, high)
+        @cache
+        def value(t):
+            with jax.enable_x64(True):
+                over = float(np.max(target.excess(look(make_curve(math.exp(t)).symmetric()))))
+            over = -1e3 if over == -math.inf else min(over, 1e3)
+            return _straightened(over, target.depth())
+
+        return value
+
+    span = math.log(low), math.log(high)
+    first = 0.5 * sum(span)
+    second = first + min(0.05, 0.1 * (span[1] - span[0]))
+    fine, found = estimate(lambda curve: curve), None
+    if _coarse(make_curve(math.exp(first)).symmetric()):
+        found = _crossing(estimate(_coarse), first, second, span)
+    if found is not None:
+        second = found.at - fine(found.at) / found.slope
+        found = _crossing(fine, found.at, second, span, found.slope)
+    else:
+        found = _crossing(fine, first, second, span)
     if found is None:
         good, bad = _sides(surplus, low, high)
-        root, slope = _root(excess, good, bad), math.inf
+        found = _crossing(fine, math.log(good), math.log(bad), span)
+        found = _Root(math.log(bad), math.inf, math.inf) if found is None else found
     else:
-        root, slope = found
-        good, bad = (low, high) if slope > 0 else (high, low)
+        good, bad = (low, high) if found.slope > 0 else (high, low)
+    root = min(max(math.exp(found.at), low), high)
     if integer:
         return _last_whole(surplus, good, bad, root)
-    near = abs(excess(root)) < _BLUR
-    return _last_private(surplus, good, root, abs(slope), 1 / 8 if near else 0.0)
+    near = abs(found.excess) < _BLUR
+    return _last_private(surplus, good, root, abs(found.slope), 1 / 4 if near else 0.0)
+
+
+def _coarse(curve):
+    """The same curve on small lattices; None where it has no lattices."""
+    if not isinstance(curve, Curve):
+        return None
+    rough = Curve(curve.experiment.as_narrow_as(_COARSE))
+    return rough if len(jax.tree.leaves(rough)) > len(jax.tree.leaves(curve)) else None
+
+
+def _straightened(over, depth):
+    """An excess as a function that is nearly linear in log parameter, and equal to it near zero.
+
+    depth: -log of what is allowed, or None. log of a small probability goes with a power of the
+    parameter, nearly: its logarithm is what the secants are drawn through.
+    """
+    if depth is None:
+        return over
+    return depth * (math.log(depth) - math.log(max(depth - over, 1e-3 * depth)))
 
 
 def _sides(surplus, low, high):
@@ -144,67 +181,53 @@ def _sides(surplus, low, high):
     return (low, high) if at_low else (high, low)
 
 
-def _by_secants(excess, depth, low, high):
-    """(where the estimate crosses zero, its slope by log parameter there), from the middle of the
-    bracket; None if that fails.
-
-    depth: -log of what is allowed, or None. log of a small probability goes with a power of the
-    parameter, nearly: its logarithm is what the secants are drawn through.
+class _Root(NamedTuple):
+    """Where an estimate crosses zero: log parameter, the slope by it, the excess of the last try.
     """
 
-    def value(t):
-        over = excess(math.exp(t))
-        if depth is None:
-            return over
-        return depth * (math.log(depth) - math.log(max(depth - over, 1e-3 * depth)))
+    at: float
+    slope: float
+    excess: float
 
-    ends = math.log(low), math.log(high)
-    a = 0.5 * (ends[0] + ends[1])
-    b = a + min(0.05, 0.1 * (ends[1] - ends[0]))
+
+def _crossing(value, a, b, span, slope=0.0):
+    """The `_Root` of value(t) within the span from two tries, or None.
+
+    Secants; as soon as both signs were seen, halves in between where a secant leaves that or its
+    steps do not become shorter. Newton's method would ask for a derivative of whatever `make_curve`
+    does.
+    """
+    b = min(max(b, span[0]), span[1])
     at_a, at_b = value(a), value(b)
-    slope, clipped = 0.0, 0
-    for _ in range(_SECANTS):
+    sides = {at_a > 0: a}
+    steps, clipped = [math.inf, math.inf], 0
+    for _ in range(_TRIES):
+        sides[at_b > 0] = b
+        if math.isnan(at_a + at_b):
+            return None
         if abs(b - a) > 1e-6:
             slope = (at_b - at_a) / (b - a)
-        if not (math.isfinite(slope) and slope != 0):
+        step = -at_b / slope if slope else math.inf
+        if abs(step) < _CLOSE:
+            return _Root(b + step, slope, at_b)
+        if len(sides) == 2:
+            least, most = sorted(sides.values())
+            if most - least < _TIGHT:
+                return _Root(b, (1 if sides[True] == most else -1) * abs(slope), at_b)
+            if not (least < b + step < most and abs(step) < 0.5 * steps[-2]):
+                step = 0.5 * (least + most) - b
+        elif not slope:
             return None
-        step = min(max(-at_b / slope, -_LEAP), _LEAP)
-        new = min(max(b + step, ends[0]), ends[1])
-        clipped = clipped + 1 if new in ends else 0
-        if clipped > 1:
-            return None
-        if abs(new - b) < _CLOSE:
-            return math.exp(new), slope
-        a, at_a, b, at_b = b, at_b, new, value(new)
+        else:
+            new = b + min(max(step, -_LEAP), _LEAP)
+            step = min(max(new, span[0]), span[1]) - b
+            clipped = clipped + 1 if b + step in span else 0
+            if clipped > 1:
+                return None
+        steps.append(abs(step))
+        a, at_a, b = b, at_b, b + step
+        at_b = value(b)
     return None
-
-
-def _root(excess, good, bad):
-    """Where the estimate crosses zero between parameters on both sides:
-    Ridders' method on a logarithmic scale.
-
-    Each round evaluates twice and at least halves the bracket; near the root the digits double.
-    Newton's method would ask for a derivative of whatever `make_curve` does.
-    """
-    a, b = math.log(good), math.log(bad)
-    at_a, at_b = excess(good), excess(bad)
-    if not at_a < 0 < at_b:
-        return bad
-    best = b
-    for _ in range(_STEPS):
-        middle = 0.5 * (a + b)
-        at_middle = excess(math.exp(middle))
-        if math.isnan(at_middle):
-            return math.exp(b)
-        # the exponential through the three values has its zero here, inside the bracket
-        best = middle - (middle - a) * at_middle / math.sqrt(at_middle * at_middle - at_a * at_b)
-        at_best = excess(math.exp(best))
-        points = sorted([(a, at_a), (b, at_b), (middle, at_middle), (best, at_best)], reverse=a > b)
-        a, at_a = [point for point in points if point[1] < 0][-1]
-        b, at_b = [point for point in points if point[1] >= 0][0]
-        if abs(b - a) <= _TIGHT or at_best == 0 or abs(at_best) < 1e-12:
-            break
-    return math.exp(best)
 
 
 def _last_whole(surplus, good, bad, root):
@@ -223,8 +246,9 @@ def _last_private(surplus, good, root, slope, kept):
     and back, by halves, where that took long steps.
 
     The first step is as long as rounding asks for, the next as the width of the bound over the
-    estimate's slope, each further one four times the last. Halves end within that part `kept` of
-    what a wide bracket took: bounds on a lattice take a second each.
+    estimate's slope and a fifth, each further one four times the last. What comes back ends within
+    that part `kept` of what a wide bracket took, for bounds on a lattice take long; and begins next
+    to where that fifth was added.
     """
     towards, failed, width = math.log(good / root), 0.0, 3e-11
     while width < abs(towards):
@@ -234,9 +258,9 @@ def _last_private(surplus, good, root, slope, kept):
         failed, width = width, max(4 * width, 1.2 * more / slope if more < _BLUR else 0.0)
     width = min(width, abs(towards))
     while width - failed > max(1e-10, kept * width):
-        middle = 0.5 * (failed + width)
-        if surplus(root * math.exp(math.copysign(middle, towards))) <= 0:
-            width = middle
+        between = failed + (0.75 if kept else 0.5) * (width - failed)
+        if surplus(root * math.exp(math.copysign(between, towards))) <= 0:
+            width = between
         else:
-            failed = middle
+            failed = between
     return float(good) if width == abs(towards) else root * math.exp(math.copysign(width, towards))

@@ -46,7 +46,8 @@ class Between(Directed):
         return self._both_of("directed", reverse)
 
     def reversed(self):
-        return self._both_of("reversed")
+        found = self._both_of("reversed")
+        return self if found.upper is self.upper and found.lower is self.lower else found
 
     def compose(self, n):
         return self._both_of("compose", n)

@@ -325,9 +325,10 @@ class Composed(Directed):
 
     def reversed(self):
         other = np.ones(1, bool)
-        return Composed(
-            tuple(Term(term.transform.reversed(other), term.count) for term in self.terms)
-        )
+        exchanged = [term.transform.reversed(other) for term in self.terms]
+        if all(new is term.transform for new, term in zip(exchanged, self.terms)):
+            return self
+        return Composed(tuple(Term(new, term.count) for new, term in zip(exchanged, self.terms)))
 
     def compose(self, n):
         return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n)))

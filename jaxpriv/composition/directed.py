@@ -20,10 +20,13 @@ class Directed(Envelope):
         """
 
     def _both(self, method, *values):
-        """The results of method(experiment, *values) for both directions;
-        further axes stand before the batch's.
+        """The results of method(experiment, *values) for both directions, once where exchanging
+        the hypotheses changes nothing; further axes stand before the batch's.
         """
         first = values[0]
+        if self.reversed() is self:
+            found = method(self.aligned(first.shape, first.dtype), *values)
+            return found, found
         wide = self.aligned((2, *first.shape), first.dtype)
         when = xp.asarray([False, True]).reshape((2,) + (1,) * first.ndim)
         twice = [xp.stack([value, value], value.ndim - first.ndim) for value in values]

@@ -18,6 +18,7 @@ _FARTHEST = 300.0  # of (1 + |c|) |eps - middle|: exponents stay numbers
 _GOOD = 1e-6  # of what is summed: where noise may be more a lattice is laid around that very eps
 _ROUNDING = 1e-13  # of running sums
 _NOTHING = -28.0  # of log(1 - alpha)
+_WIDE, _SMALL = 1e-3, 1 << 14  # width of epsilon's brackets from which on so many points do
 _SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
 _AT_END = 1e-5  # of the search's reach
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
@@ -68,10 +69,13 @@ class Running:
 
 
 class Profile:
-    """One composition (scalar parameters) wherever it is asked for."""
+    """One composition (scalar parameters) wherever it is asked for; on small lattices where its
+    brackets may be wide.
+    """
 
     def __init__(self, entry):
         self.entry, self.tables = entry, entry.tables()
+        self.size = grid.SIZE if entry.width is None or entry.width < _WIDE else _SMALL
 
     def at(self, eps):
         """The same at eps (k,), from the lattices next to them."""
@@ -85,9 +89,9 @@ class Profile:
 
     def _around(self, center):
         def make():
-            return Running(self.entry.law(center, self.tables))
+            return Running(self.entry.law(center, self.tables, self.size))
 
-        return laid.sums(self.entry, center, make)
+        return laid.sums(self.entry, center, self.size, make)
 
     def log_alpha(self, eps):
         """log alpha, and its slope from differences: it rises from point to point of the lattice.

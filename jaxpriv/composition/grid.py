@@ -15,14 +15,15 @@ back into it (Chernoff), the rounding of the transforms (each output within 4 lo
 norm, to the power of the steps), and that of exponents.
 """
 
-import math
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import lattice
+from jaxpriv.composition import lattice, spectrum
 from jaxpriv.composition.line import DELTA, Term, at_smallest, place
+from jaxpriv.composition.spectrum import Spectrum
 from jaxpriv.composition.tables import cumulants
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
@@ -38,7 +39,7 @@ UP, BETWEEN, DOWN = range(3)
 
 class Grid(NamedTuple):
     """Where the lattices lie: points of the total's; tilt, spacing, ends of the window from eps;
-    and a further tilt for each end, from c.
+    a further tilt for each end, from c; log of about what is summed, relative to all tilted mass.
     """
 
     size: int
@@ -47,6 +48,7 @@ class Grid(NamedTuple):
     under: jax.Array
     over: jax.Array
     shifts: jax.Array
+    log_sum: jax.Array
 
 
 def locate(terms, spans, eps, size):
@@ -96,7 +98,8 @@ def locate(terms, spans, eps, size):
     parts = xp.floor(span / spacing)
     spacing = xp.where(parts >= 1, span / xp.where(parts >= 1, parts, 1.0), spacing)
     under = under / (over + under) * spacing * size
-    return Grid(size, c, spacing, under, spacing * size - under, xp.stack([further, back]))
+    shifts = xp.stack([further, back])
+    return Grid(size, c, spacing, under, spacing * size - under, shifts, log_sum)
 
 
 def extent(table, c, count, log_sum):
@@ -109,6 +112,18 @@ def extent(table, c, count, log_sum):
     last = xp.max(xp.where(from_above, table.edges[..., 1:], -xp.inf), -1)
     first = xp.min(xp.where(from_below, table.edges[..., :-1], xp.inf), -1)
     return xp.minimum(first, last), last
+
+
+def points_of(grid, table, count, lowest):
+    """How many points a single step's lattice has from its lowest on: by NumPy no more than up to
+    the highest loss that counts, for only the shapes of a program are given.
+    """
+    most = grid.size // _SHARE
+    if xp.any_jax(lowest):
+        return most
+    highest = extent(table, grid.c, count, grid.log_sum)[1]
+    needed = np.ceil((highest - lowest) / grid.spacing) + 3
+    return int(needed) if needed < most else most
 
 
 def centre(table, spacing):
@@ -138,17 +153,13 @@ class Totals(NamedTuple):
     """Sums over the steps of what their lattice laws contribute,
     filled by `lay` one mechanism at a time.
 
-    (laws, frequencies): log_size, angle of the transform; log_most, unrest of a bound of its
-    modulus and of its relative error. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass
-    that is not on the lattices. Scalars: value, K; origin of the total's lattice; far, bound of sum
-    n |l|; doubt, relative error of e^K; log_finite, log P(|L| < inf) at least, log_ending, at most;
-    below, P of losses under the tables.
+    The spectrum. (ends,): shifted, K at c + shifts. (laws,): tail, tilted mass that is not on the
+    lattices. Scalars: value, K; origin of the total's lattice; far, bound of sum n |l|; doubt,
+    relative error of e^K; log_finite, log P(|L| < inf) at least, log_ending, at most; below, P of
+    losses under the tables.
     """
 
-    log_size: jax.Array
-    angle: jax.Array
-    log_most: jax.Array
-    unrest: jax.Array
+    spectrum: Spectrum
     shifted: jax.Array
     value: jax.Array
     origin: jax.Array
@@ -172,7 +183,8 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     _, mean, _ = table.cumulants(c)
     origin = frozen(anchor + xp.round((mean - anchor) / spacing) * spacing)
     first = xp.floor((extent(table, c, count, 0.0)[0] - origin) / spacing) - 1
-    points = frozen(origin + (first + xp.arange(size // _SHARE, dtype=dtype)) * spacing)
+    share = points_of(grid, table, count, origin + first * spacing)
+    points = frozen(origin + (first + xp.arange(share, dtype=dtype)) * spacing)
     found = lattice.cells(experiment, points, reverse)
     # what the table leaves out counts as infinite: were it on the lattice, a tilt that the table
     # chose might weigh it most
@@ -188,19 +200,10 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     weight = c * points - value
     masses = xp.stack([frozen(xp.exp(up + weight)), lattice.between(found, spacing, weight),
                        xp.exp(down + weight)])
-    padded = xp.pad(masses, ((0, 0), (0, grid.size - masses.shape[1])))
-    phi = xp.fft.rfft(xp.roll(padded, first.astype(xp.int32), 1), axis=1)
-    square = phi.real**2 + phi.imag**2
-    alive = square > 1e-290
-    log_size = xp.where(alive, 0.5 * xp.log(xp.where(alive, square, 1.0)), -333.0)
-    angle = xp.arctan2(xp.where(alive, phi.imag, 0.0), xp.where(alive, phi.real, 1.0))
-    # an output of the transform is a sum in log2 N levels;
     # each entry has the rounding of its exponent
     sizes = xp.where(masses[UP] > 0, xp.abs(up), 0.0) + xp.abs(c * points)
     entry = frozen(ulp * (8 + xp.sum(masses[UP] * sizes) + xp.abs(value)))
-    error = entry + ulp * 4 * math.log2(size)
-    modulus = frozen(xp.exp(log_size))
-    unrest = error / (modulus + error) + ulp * frozen(xp.abs(log_size) + xp.abs(angle))
+    own = spectrum.of_step(masses, first, size, totals.spectrum, entry)
     heavier = xp.maximum(c * table.edges[:-1], c * table.edges[1:])
     outside = (table.edges[1:] > points[-1]) | (table.edges[:-1] < points[0])
     tail = xp.sum(xp.where(outside, xp.exp(table.log_mass + heavier - value), 0.0))
@@ -216,12 +219,12 @@ def lay(grid, totals, reverse, experiment, count, table, atom):
     log_finite = xp.where(out < 1, xp.log1p(-xp.minimum(out, 1 - ulp)), -xp.inf)
     doubt = entry + 4 * ulp * (1 + xp.abs(value))
     log_ending = xp.log1p(-xp.minimum(table.endless, 1 - ulp))
-    steps = Totals(log_size, angle, xp.log(modulus + error), unrest, shifted, value, origin,
-                   xp.maximum(xp.abs(origin), xp.abs(anchor)), tail, doubt, log_finite, log_ending,
-                   table.below)
-    return jax.tree.map(
+    steps = Totals(own, shifted, value, origin, xp.maximum(xp.abs(origin), xp.abs(anchor)), tail,
+                   doubt, log_finite, log_ending, table.below)
+    totals = jax.tree.map(
         lambda sums, one: sums + xp.where(count > 0, count * one, 0.0), totals, steps
     )
+    return totals._replace(spectrum=spectrum.audible(totals.spectrum))
 
 
 class Law(NamedTuple):
@@ -257,8 +260,8 @@ def composed(steps, tables, atoms, eps, reverse, size=SIZE):
     spans = [xp.nan_to_num(high - low) for low, high in atoms]
     grid = locate(terms, spans, eps, size)
     grid = Grid(size, *xp.stop_gradient(tuple(grid[1:])))
-    flat, zero = xp.zeros((3, size // 2 + 1), dtype), xp.zeros((), dtype)
-    totals = Totals(flat, flat, flat, flat, xp.zeros(2, dtype), zero, zero, zero,
+    zero = xp.zeros((), dtype)
+    totals = Totals(spectrum.flat(3, size, dtype), xp.zeros(2, dtype), zero, zero, zero,
                     xp.zeros(3, dtype), zero, zero, zero, zero)
     for step, table, (low, _) in zip(steps, tables, atoms):
 
@@ -273,19 +276,9 @@ def composed(steps, tables, atoms, eps, reverse, size=SIZE):
 
 def _back(grid, totals, eps):
     """From the transform of the total to its law."""
-    size, c, spacing, under, over, shifts = grid
+    size, c, spacing, under, over, shifts, _ = grid
     ulp = xp.finfo(eps.dtype).eps
-    modulus = xp.exp(totals.log_size)
-    nu = xp.fft.irfft(
-        xp.make_complex(modulus * xp.cos(totals.angle), modulus * xp.sin(totals.angle)),
-        size,
-        axis=1,
-    )
-    noise = (
-        2
-        * xp.sum(xp.exp(totals.log_most) * (totals.unrest + ulp * (8 + 4 * math.log2(size))), 1)
-        / size
-    )
+    nu, noise = spectrum.back(totals.spectrum, size)
     start = xp.ceil((eps - under - totals.origin) / spacing)
     nu = xp.roll(nu, -xp.mod(start, size).astype(xp.int32), 1)
     loss = totals.origin - eps + (start + xp.arange(size, dtype=eps.dtype)) * spacing

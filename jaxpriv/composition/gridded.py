@@ -288,6 +288,8 @@ class Gridded(Directed):
         return xp.sqrt(sum(map(square, self.steps), xp.zeros(())))
 
     def reversed(self):
+        if all(step.experiment.reversed() is step.experiment for step in self.steps):
+            return self
         known = isinstance(self.flipped, np.ndarray)
         return replace(self, flipped=~np.asarray(self.flipped) if known else ~self.flipped)
 

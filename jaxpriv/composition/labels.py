@@ -19,8 +19,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxpriv.composition import grid, lattice
+from jaxpriv.composition import grid, lattice, spectrum
 from jaxpriv.composition.line import Term
+from jaxpriv.composition.spectrum import Spectrum
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import ROUNDING
 
@@ -29,15 +30,11 @@ _BACK = 16.0  # standard deviations, of a spacing, before eps from which on gain
 
 
 class _Sums(NamedTuple):
-    """Over all steps: logarithms of both transforms (2, frequencies) and of bounds of their
-    modulus, the relative error of that; K, the loss of label 0, how large losses are; K at two
+    """Over all steps: both transforms; K, the loss of label 0, how large losses are; K at two
     further tilts; the error of K, and the mass that has no label.
     """
 
-    log_size: np.ndarray
-    angle: np.ndarray
-    log_most: np.ndarray
-    unrest: np.ndarray
+    spectrum: Spectrum
     value: float
     origin: float
     far: float
@@ -46,15 +43,16 @@ class _Sums(NamedTuple):
     missing: float
 
 
-def _labelled(own, experiment, table, reverse):
+def _labelled(own, experiment, count, table, reverse):
     """(the first label, labels' losses, log P at most as large, Q's share of it e^label) of a step,
     and the mass without a label.
     """
-    size, c, spacing = own.size // 4, own.c, own.spacing
+    c, spacing = own.c, own.spacing
     _, mean, _ = table.cumulants(c)
     origin = np.round(mean / spacing) * spacing
     low = grid.extent(table, c, np.ones(()), 0.0)[0]
     first = np.floor((low - origin) / spacing) - 1
+    size = grid.points_of(own, table, count, origin + first * spacing)
     points = origin + (first - 0.5 + np.arange(size + 1)) * spacing
     label = origin + (first + np.arange(size)) * spacing
     found = lattice.cells(experiment, points, reverse)
@@ -67,26 +65,18 @@ def _labelled(own, experiment, table, reverse):
 
 def _added(own, sums, reverse, experiment, count, table):
     """The sums with `count` steps of one mechanism."""
-    origin, first, label, log_p, ahead, lost = _labelled(own, experiment, table, reverse)
+    origin, first, label, log_p, ahead, lost = _labelled(own, experiment, count, table, reverse)
     exponent = log_p + own.c * label
     value = np.logaddexp.reduce(exponent)
     masses = np.exp(exponent - value) * np.stack([np.ones_like(ahead), np.exp(ahead)])
-    wide = np.zeros((2, own.size))
-    wide[:, : label.size] = masses
-    phi = np.fft.rfft(np.roll(wide, int(first), 1), axis=1)
-    modulus = np.abs(phi)
-    alive = modulus > 1e-145
-    log_size = np.where(alive, np.log(np.where(alive, modulus, 1.0)), -333.0)
-    angle = np.where(alive, np.angle(phi), 0.0)
     sizes = np.where(masses[0] > 0, np.abs(log_p), 0.0) + np.abs(own.c * label)
     entry = _ULP * (8 + np.sum(masses[1] * sizes) + abs(value))
-    error = np.max(np.sum(masses, 1)) * (entry + _ULP * 4 * math.log2(own.size))
-    unrest = error / (modulus + error) + _ULP * (np.abs(log_size) + np.abs(angle))
+    added = spectrum.of_step(masses, first, own.size, sums.spectrum, entry)
     shifted = np.array([np.logaddexp.reduce(log_p + (own.c + s) * label) for s in own.shifts])
-    steps = _Sums(log_size, angle, np.log(modulus + error), unrest, value, origin,
-                  max(abs(origin), abs(label[0]), abs(label[-1])), shifted,
-                  entry + 4 * _ULP * (1 + abs(value)), lost)  # fmt: skip
-    return jax.tree.map(lambda total, one: total + count * one, sums, steps)
+    steps = _Sums(added, value, origin, max(abs(origin), abs(label[0]), abs(label[-1])), shifted,
+                  entry + 4 * _ULP * (1 + abs(value)), lost)
+    sums = jax.tree.map(lambda total, one: total + count * one, sums, steps)
+    return sums._replace(spectrum=spectrum.audible(sums.spectrum))
 
 
 def lower(steps, tables, reverse, eps, size):
@@ -102,8 +92,8 @@ def around(steps, tables, reverse, middle, size):
     own = grid.locate(terms, spans, middle, size)
     if not own.spacing > 0:  # no loss is finite
         return lambda ends: np.full(len(ends), -np.inf)
-    flat = np.zeros((2, size // 2 + 1))
-    sums = _Sums(flat, flat, flat, flat, 0.0, 0.0, 0.0, np.zeros(2), 0.0, 0.0)
+    nothing = spectrum.flat(2, size, np.float64)
+    sums = _Sums(nothing, 0.0, 0.0, 0.0, np.zeros(2), 0.0, 0.0)
     for step, table in zip(steps, tables):
         for member in np.flatnonzero(step.count > 0):
             parts = jax.tree.map(lambda leaf, at=member: leaf[at],
@@ -121,10 +111,8 @@ def around(steps, tables, reverse, middle, size):
 
 def _bounds(own, sums, middle, count):
     """eps near the middle, around which the lattice lies, -> a lower bound of log delta."""
-    size, c, spacing, under, over, shifts = own
-    nu = np.fft.irfft(np.exp(sums.log_size + 1j * sums.angle), size, axis=1)
-    rounding = sums.unrest + _ULP * (8 + 4 * math.log2(size))
-    noise = 2 * np.sum(np.exp(sums.log_most) * rounding, 1) / size
+    size, c, spacing, under, over, shifts, _ = own
+    nu, noise = spectrum.back(sums.spectrum, size)
     start = np.ceil((middle - under - sums.origin) / spacing)
     nu = np.maximum(np.roll(nu, -int(np.mod(start, size)), 1), 0.0)
     around = sums.origin - middle + (start + np.arange(size)) * spacing

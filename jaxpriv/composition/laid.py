@@ -59,9 +59,9 @@ def law(entry, middle, size, make):
     return _kept(_laws, _LAWS, (*_key(entry), float(middle), size), make)
 
 
-def sums(entry, middle, make):
+def sums(entry, middle, size, make):
     """The running sums of the law around a middle, which make() computes."""
-    return _kept(_sums, _SUMS, (*_key(entry), float(middle)), make)
+    return _kept(_sums, _SUMS, (*_key(entry), float(middle), size), make)
 
 
 def labels_around(entry, tables, middle, size):

@@ -12,6 +12,8 @@ v_c e^-eps_a, give no more than this root. For b >= 1/2, of the others against t
 + (1 - b) delta(log(b/(1 - b))), the best guess between two values.
 """
 
+import jax
+
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT
 from jaxpriv.tradeoff.evaluate import elementwise
@@ -72,9 +74,10 @@ def bounds_of_attribute_success(experiment, baseline):
     likely, odds, epsilon = _odds(baseline)
     root = _root(experiment, odds)
     level = odds * (1 - root)
-    low, _ = power_bracket(experiment, level * (1 - 8 * ulp))
-    _, high = power_bracket(experiment, xp.minimum(level * (1 + 8 * ulp), 1.0))
-    rare = xp.minimum(low, root), xp.maximum(high, root)
+    levels = xp.stack([level * (1 - 8 * ulp), xp.minimum(level * (1 + 8 * ulp), 1.0)])
+    twice = jax.tree.map(lambda leaf: leaf[None], experiment).aligned(levels.shape, levels.dtype)
+    low, high = power_bracket(twice, levels)
+    rare = xp.minimum(low[0], root), xp.maximum(high[1], root)
     lower, upper, _ = profile_bounds(experiment, False, epsilon)
     least, most = outward(lower, upper)
     off = 16 * ulp * (1 + epsilon)

@@ -29,6 +29,9 @@ class NormalShift(Pair):
 
     mu: jax.Array
 
+    def reversed(self):
+        return self
+
     @property
     def null(self):
         return Normal(xp.zeros_like(self.mu))

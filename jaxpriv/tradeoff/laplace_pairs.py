@@ -32,6 +32,9 @@ class LaplaceShift(Pair):
 
     ratio: jax.Array
 
+    def reversed(self):
+        return self
+
     def straight(self):
         return True
 
