@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxpriv import calibrate, relaxed, worst_case
+from jaxpriv import calibrate, compose, relaxed, worst_case
+from jaxpriv.composition import estimates, laid
 
 CLOSE = 4e-9
 MECHANISMS = {
@@ -196,6 +197,45 @@ def test_tight_where_the_estimate_says_nothing():
     assert not meets(
         worst_case.gaussian(1 / (answer * (1 - CLOSE))), {"epsilon": 1.0, "delta": 1e-5}
     )
+
+
+def counted(make):
+    """The same, which remembers what it was asked for."""
+
+    def made(parameter):
+        made.asked.append(parameter)
+        return make(parameter)
+
+    made.asked = []
+    return made
+
+
+def test_next_to_the_largest_loss():
+    """Where log delta falls without end, secants alone go round and round."""
+    make = counted(lambda scale: worst_case.laplace(1 / scale).compose(10))
+    answer = calibrate(make, epsilon=3.0, delta=1e-5)
+    assert len(make.asked) < 60
+    assert make(answer).delta_bounds(3.0)[1] <= 1e-5 < make(answer * (1 - 1e-7)).delta(3.0)
+
+
+def test_leaps():
+    """One step more, and what could not be lost at all may be: next to that no root is sought."""
+    make = counted(lambda n: worst_case.laplace(0.5).compose(n))
+    answer = calibrate(make, epsilon=1.75, delta=0.01, integer=True, bracket=(1, 100))
+    assert answer == 3
+    assert len(make.asked) < 50
+    assert make(3).delta_bounds(1.75)[1] <= 0.01 < make(4).delta_bounds(1.75)[0]
+
+
+@pytest.mark.parametrize("points", [1 << 10, 1 << 13])
+def test_small_lattices_only_say_where_to_look(points, monkeypatch):
+    def make(scale):
+        return worst_case.laplace(1 / scale).compose(4)
+
+    want = calibrate(make, epsilon=1.0, delta=0.01)
+    monkeypatch.setattr(estimates, "_SMALL", points)
+    laid.forget()
+    np.testing.assert_allclose(calibrate(make, epsilon=1.0, delta=0.01), want, rtol=1e-7)
 
 
 def test_batch_of_targets():

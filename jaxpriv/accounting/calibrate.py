@@ -17,8 +17,11 @@ from jaxpriv.accounting.privacy_target import target_of
 from jaxpriv.curve import Curve
 
 _TRIES = 100
-_CLOSE = 1e-7  # a secant's step; the one after it would be about its square
-_TIGHT = 1e-13  # of log parameter: where the estimate leaps over zero
+_APART = 1e-6  # of tries through which a secant is drawn
+_CLOSE = 1e-7  # its step; the one after it would be about its square
+_CLOSEST = 1e-9  # a step by a slope that was told
+_TIGHT, _PART = 1e-10, 0.1  # of log parameter, of a whole number: where the estimate leaps
+_AROUND = 1e-4  # a leap of small lattices, that of large ones is looked for
 _LEAP = 2.0  # the longest step
 _BLUR = 1e-2  # a surplus up to which it is the width of a bracket
 _COARSE = 1e-3  # width of epsilon's brackets for which small lattices do
@@ -126,20 +129,27 @@ def _found(make_curve, target, ends, integer):
 
         return value
 
+    def enough(least, most):
+        """Does it not matter where between these log parameters the estimate leaps?"""
+        return math.exp(most) - math.exp(least) < _PART if integer else most - least < _TIGHT
+
     span = math.log(low), math.log(high)
     first = 0.5 * sum(span)
     second = first + min(0.05, 0.1 * (span[1] - span[0]))
     fine, found = estimate(lambda curve: curve), None
-    if _coarse(make_curve(math.exp(first)).symmetric()):
-        found = _crossing(estimate(_coarse), first, second, span)
-    if found is not None:
-        second = found.at - fine(found.at) / found.slope
-        found = _crossing(fine, found.at, second, span, found.slope)
+    begins = make_curve(math.exp(first)).symmetric()
+    if _coarse(begins) is not begins:
+        found = _crossing(estimate(_coarse), first, second, span, enough)
+    if found is None:
+        found = _crossing(fine, first, second, span, enough)
+    elif math.isinf(found.slope):
+        found = _crossing(fine, found.at - _AROUND, found.at + _AROUND, span, enough)
     else:
-        found = _crossing(fine, first, second, span)
+        second = found.at - fine(found.at) / found.slope
+        found = _crossing(fine, found.at, second, span, enough, found.slope)
     if found is None:
         good, bad = _sides(surplus, low, high)
-        found = _crossing(fine, math.log(good), math.log(bad), span)
+        found = _crossing(fine, math.log(good), math.log(bad), span, enough)
         found = _Root(math.log(bad), math.inf, math.inf) if found is None else found
     else:
         good, bad = (low, high) if found.slope > 0 else (high, low)
@@ -151,11 +161,11 @@ def _found(make_curve, target, ends, integer):
 
 
 def _coarse(curve):
-    """The same curve on small lattices; None where it has no lattices."""
+    """The same curve on small lattices; itself where it has none."""
     if not isinstance(curve, Curve):
-        return None
+        return curve
     rough = Curve(curve.experiment.as_narrow_as(_COARSE))
-    return rough if len(jax.tree.leaves(rough)) > len(jax.tree.leaves(curve)) else None
+    return rough if len(jax.tree.leaves(rough)) > len(jax.tree.leaves(curve)) else curve
 
 
 def _straightened(over, depth):
@@ -190,30 +200,31 @@ class _Root(NamedTuple):
     excess: float
 
 
-def _crossing(value, a, b, span, slope=0.0):
-    """The `_Root` of value(t) within the span from two tries, or None.
+def _crossing(value, a, b, span, enough, slope=0.0):
+    """The `_Root` of value(t) within the span from two tries, or None; its slope is infinite where
+    value leaps over zero, `enough`(from, to) being all that is asked.
 
     Secants; as soon as both signs were seen, halves in between where a secant leaves that or its
     steps do not become shorter. Newton's method would ask for a derivative of whatever `make_curve`
-    does.
+    does. slope: about what it is, for tries too near each other to tell.
     """
     b = min(max(b, span[0]), span[1])
     at_a, at_b = value(a), value(b)
     sides = {at_a > 0: a}
-    steps, clipped = [math.inf, math.inf], 0
+    steps, clipped, close = [math.inf, math.inf], 0, _CLOSEST
     for _ in range(_TRIES):
         sides[at_b > 0] = b
         if math.isnan(at_a + at_b):
             return None
-        if abs(b - a) > 1e-6:
-            slope = (at_b - at_a) / (b - a)
+        if abs(b - a) > _APART:
+            slope, close = (at_b - at_a) / (b - a), _CLOSE
         step = -at_b / slope if slope else math.inf
-        if abs(step) < _CLOSE:
+        if abs(step) < close:
             return _Root(b + step, slope, at_b)
         if len(sides) == 2:
             least, most = sorted(sides.values())
-            if most - least < _TIGHT:
-                return _Root(b, (1 if sides[True] == most else -1) * abs(slope), at_b)
+            if enough(least, most):
+                return _Root(b, math.inf if sides[True] == most else -math.inf, at_b)
             if not (least < b + step < most and abs(step) < 0.5 * steps[-2]):
                 step = 0.5 * (least + most) - b
         elif not slope:
