@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxpriv import calibrate, compose, relaxed, worst_case
+from jaxpriv import calibrate, relaxed, worst_case
 from jaxpriv.composition import estimates, laid
 
 CLOSE = 4e-9

@@ -175,7 +175,7 @@ class Job:
         within = dataclasses.replace(
             plan, noise_multipliers=tuple(each / buried for each in plan.noise_multipliers)
         )
-        nearest = within.profile(precision=1e-3).epsilon(plan.delta)[1]
+        nearest = within.profile().epsilon(plan.delta)[1]
         raise ValueError(
             f"{self.privacy} over {plan.steps} steps of {plan.batch_size:g} records needs a noise "
             f"multiplier >= {noise:.4g}: all noise together is then {buried:.3g} times as long as "

@@ -9,21 +9,18 @@ from jaxpriv.training.plan import ASSUMPTIONS
 from jaxpriv.training.profile import chords
 
 NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
-# the relaxed curve takes a second for each evaluation
-_COARSE = 1e-3
-_PRECISION = {"worst_case": 1e-11, "relaxed": 1e-3, "membership": 1e-11}
 
 
 def rows_of(plan, spent):
     """A certificate's rows after so many steps, the worst case first."""
-    models, slow = plan.threat_models, plan.sampler.slow
-    profiles = [(NAMES[model], plan.profile(model, spent, _COARSE if slow else _PRECISION[model]))
-                for model in models]
+    models = plan.threat_models
+    profiles = [(NAMES[model], plan.profile(model, spent)) for model in models]
     found = [numbers_of(profile, plan.delta) for _, profile in profiles]
     epsilons = epsilons_of(found[0]["epsilon"])
-    for numbers, model, (name, profile) in zip(found, models, profiles, strict=True):
-        numbers["profile"] = _profile(profile, epsilons, name == NAMES["relaxed"])
+    for numbers, model, (_, profile) in zip(found, models, profiles, strict=True):
+        numbers["profile"] = _profile(profile, epsilons, epsilons_of(numbers["epsilon"]))
         # of a curve that takes long, from what is known of it: mu is then about a percent larger
+        slow = plan.sampler.slow
         curve = points.curve(*zip(*profile.known())) if slow else plan.curve(model, spent)
         numbers["mu_at_slack"] = float(curve.gdp_mu_bounds(slack=plan.delta)[1])
     return [{"adversary": name, "assumption": ASSUMPTIONS[model], **_least(numbers, found[0])}
@@ -44,11 +41,15 @@ def numbers_of(profile, delta):
             "tpr_at_fpr": {f"{fpr:g}": profile.tpr(fpr) for fpr in FALSE_POSITIVE_RATES}}
 
 
-def _profile(profile, epsilons, only_known):
-    """The deltas at `epsilons`: of a curve that takes long, from what is known of it."""
-    if only_known:
-        return profile_of(zip(epsilons, chords(profile.known(), epsilons)))
-    return profile_of((each, profile.delta(each)[1]) for each in epsilons)
+def _profile(profile, epsilons, own):
+    """The deltas at `epsilons`; beyond twice a row's `own` ones next to nothing is left of delta,
+    and what that is takes long: it is bounded by what is known before.
+    """
+    reach = 2 * own[-1]
+    near = [epsilon for epsilon in epsilons if epsilon < reach]
+    profile.ask([*near, *own, reach])
+    far = chords(profile.known(), epsilons[len(near) :])
+    return profile_of(zip(epsilons, [*(profile.delta(epsilon)[1] for epsilon in near), *far]))
 
 
 def _least(numbers, worst):

@@ -54,8 +54,8 @@ def noise_delta(epsilon, entries, kinds, unlike=0.0):
 class DrawnProfile(CertifiedProfile):
     """A `CertifiedProfile` for drawn noise; added: epsilon -> what delta grows by."""
 
-    def __init__(self, curve, added, precision=1e-11):
-        super().__init__(curve, precision)
+    def __init__(self, curve, added):
+        super().__init__(curve)
         self._added = added
 
     def log_delta(self, epsilon):

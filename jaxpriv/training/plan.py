@@ -224,11 +224,11 @@ class Plan:
             )
 
     def profile(
-        self, threat_model: str = "worst_case", steps: int | None = None, precision: float = 1e-11
+        self, threat_model: str = "worst_case", steps: int | None = None
     ) -> DrawnProfile:
         """A `CertifiedProfile` of that curve for noise as it is drawn: with `noise_delta` added."""
         curve = self.curve(threat_model, steps)
-        return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps), precision)
+        return DrawnProfile(curve, lambda epsilon: self.noise_delta(epsilon, steps))
 
     def noise_delta(self, epsilon: Numbers, steps: Numbers | None = None) -> Answer:
         """What delta at `epsilon` grows by, since noise is not drawn quite normal, nor batches

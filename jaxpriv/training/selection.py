@@ -20,8 +20,7 @@ _ETAS = {"geometric": 1.0, "logarithmic": 0.0}
 LAWS = (*_ETAS, "negative_binomial", "poisson")
 _LARGEST = 500.0  # epsilon of a point: where a training has one at all it is below 512
 _DECADES = (3, 2, 1, 0, -1, -2)  # around delta: where the points of a selection lie
-_COARSE, _FEW = 1e-3, 24  # of curves that take half a second for each bound
-_MANY = 128
+_FEW, _MANY = 24, 128  # points; few of curves that take half a second for each
 _ROUNDS, _SHORT = 15, 1e-3  # of the search for the epsilon of one; what it leaves of the target
 
 
@@ -195,7 +194,7 @@ class _Each:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.profile = plan.profile(precision=_COARSE if plan.sampler.slow else 1e-11)
+        self.profile = plan.profile()
         self._epsilons: dict[float, float] = {}
 
     def epsilon(self, delta: float) -> float:
