@@ -132,6 +132,10 @@ class Gridded(Directed):
             found[where] = part
         return found
 
+    def smoothness(self):
+        """Whatever is added to a loss that has a density has one."""
+        return 1e-9 if any(map(_has_density, self.steps)) else None
+
     def full(self):
         return all(step.experiment.full() for step in self.steps)
 
@@ -309,6 +313,11 @@ def _members_of(step):
     return xp.broadcast_shapes(
         step.experiment.batch_shape(), *map(xp.shape, jax.tree.leaves(step.count))
     )
+
+
+def _has_density(step):
+    known = step.experiment.finite or step.experiment.isolated
+    return not known and np.all(np.isnan(step.experiment.atoms(False))) and np.any(step.count > 0)
 
 
 def _up(count):

@@ -18,15 +18,19 @@ import jax
 import numpy as np
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_DEEP = -40.0  # log delta where the integral ends: nothing of alpha^2 e^eps <= e^-eps is left
+# log delta where the integral ends: alpha falls and e^eps alpha = -delta', so that what is left is
+# alpha delta at most
+_DEEP = -20.0
 _PANELS = 4, 8, 16, 32, 64
-_SAME = 1e-13  # by which one more halving of the panels may differ
 
 
 def smooth_auc(experiment, shape):
-    """The area under the ROC curve, or None where panels do not settle: where one direction takes
-    over from the other alpha leaps.
+    """The area under the ROC curve; None where it is not smooth, or panels do not settle: where one
+    direction takes over from the other alpha leaps.
     """
+    same = experiment.smoothness()
+    if same is None:
+        return None
     directions = (False,) if experiment.reversed() is experiment else (False, True)
     ends = [experiment.epsilon(np.full(shape, _DEEP), reverse) for reverse in directions]
     if not np.isfinite(ends).all():
@@ -36,7 +40,7 @@ def smooth_auc(experiment, shape):
     for panels in _PANELS:
         area = rest + sum(_squares(experiment, end, reverse, panels) / len(directions)
                           for end, reverse in zip(ends, directions))
-        if before is not None and np.all(np.abs(area - before) <= _SAME):
+        if before is not None and np.all(np.abs(area - before) <= same):
             return 1 - area
         before = area
     return None
@@ -48,5 +52,5 @@ def _squares(experiment, end, reverse, panels):
     weights = np.tile(0.5 * _WEIGHTS, panels) / panels
     eps = places.reshape((-1,) + (1,) * end.ndim) * end
     wide = jax.tree.map(lambda leaf: leaf[None], experiment).aligned(eps.shape, eps.dtype)
-    log_alpha = wide.contact(eps, reverse)[1].log_alpha
+    log_alpha = wide.touch(eps, reverse).log_alpha
     return np.tensordot(weights, np.exp(2 * log_alpha + eps), 1) * end

@@ -19,9 +19,11 @@ class Envelope(Experiment):
     That is exact on straight pieces, and elsewhere an error of eps enters squared.
     """
 
-    def smooth(self):
-        """Is the curve known to have no corners and straight pieces?"""
-        return False
+    def smoothness(self):
+        """What two sums over a curve without corners and straight pieces may differ by where both
+        are the integral, or None where it may have some.
+        """
+        return None
 
     @abstractmethod
     def find_slope(self, alpha, reverse):

@@ -180,7 +180,7 @@ def auc(experiment, zero):
     if closed is not None:
         return closed
     if not xp.any_jax(experiment, zero) and isinstance(experiment, Envelope):
-        found = smooth_auc(experiment, zero.shape) if experiment.smooth() else None
+        found = smooth_auc(experiment, zero.shape)
         if found is not None:
             return found
     ends = xp.broadcast_to(

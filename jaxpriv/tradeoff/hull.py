@@ -181,9 +181,10 @@ class Hull(Envelope):
     def straight(self):
         return any(member.straight() for member in self.members)
 
-    def smooth(self):
+    def smoothness(self):
         """But for where one direction takes over from the other."""
-        return all(isinstance(member, Envelope) and member.smooth() for member in self.members)
+        known = [m.smoothness() if isinstance(m, Envelope) else None for m in self.members]
+        return None if any(one is None for one in known) else _largest(known)
 
     def full(self):
         return all(member.full() for member in self.members)
