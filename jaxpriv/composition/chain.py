@@ -38,24 +38,9 @@ class Chain:
         """The last step's profile between its `Tails`."""
         return ProfileTable(self.tails[0])
 
-    @np.errstate(all="ignore")
     def composed(self, aim, size, floor):
-        """The `Sides` of all steps but the last; by squaring."""
-        nothing = Law(np.zeros(1), np.ones(1), 0.0)
-        total = Sides(nothing, nothing, True)
-        for (experiment, count), known in zip(self.steps, self.tails):
-            if not count:
-                continue
-            power = one_step(experiment, self.reverse, known, aim, size, floor)
-            while True:
-                if count % 2:
-                    empty = total.upper is nothing
-                    total = power if empty else together(total, power, aim, size, floor)
-                count //= 2
-                if not count:
-                    break
-                power = together(power, power, aim, size, floor)
-        return total
+        """The `Sides` of all steps but the last."""
+        return powers(self.steps, self.tails, self.reverse, aim, size, floor)
 
     @np.errstate(all="ignore")
     def near(self, sides, eps):
@@ -90,6 +75,26 @@ class Chain:
         value, rate = _mean(law, upper if sign > 0 else lower, rate)
         value = np.exp(value) * (1 + sign * 2e-12) + (LEAST if sign > 0 else 0.0)
         return np.log(np.clip(value, 0.0, 1.0)), rate
+
+
+@np.errstate(all="ignore")
+def powers(steps, known, reverse, aim, size, floor):
+    """The `Sides` of steps [(experiment, whole number)] with these `Tails`; by squaring."""
+    nothing = Law(np.zeros(1), np.ones(1), 0.0)
+    total = Sides(nothing, nothing, True)
+    for (experiment, count), own in zip(steps, known):
+        if not count:
+            continue
+        power = one_step(experiment, reverse, own, aim, size, floor)
+        while True:
+            if count % 2:
+                empty = total.upper is nothing
+                total = power if empty else together(total, power, aim, size, floor)
+            count //= 2
+            if not count:
+                break
+            power = together(power, power, aim, size, floor)
+    return total
 
 
 def _mean(law, log_delta, rate):

@@ -12,7 +12,12 @@ from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import line
 from jaxpriv.composition.directed import Directed
-from jaxpriv.composition.enclosure import bracket, brackets_near, epsilon_bracket
+from jaxpriv.composition.enclosure import (
+    bracket,
+    brackets_near,
+    epsilon_bracket,
+    from_other_direction,
+)
 from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
@@ -28,7 +33,7 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
     stacked,
 )
-from jaxpriv.composition.pieces import as_step, behind, grouped
+from jaxpriv.composition.pieces import as_step, audible, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.roots import root
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
@@ -36,7 +41,7 @@ from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.experiment import DEEPEST, Point, padded
+from jaxpriv.tradeoff.experiment import DEEPEST, Point
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -65,7 +70,7 @@ class Composed(Directed):
             return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
 
         return Composed(
-            tuple(_audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype)))
+            tuple(audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype)))
         )
 
     def whole(self, up):
@@ -131,7 +136,7 @@ class Composed(Directed):
         """Of whole steps, at one eps = low = high."""
         del low
         found = bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
-        return self._below_gaussian(high, *_from_other_direction(high, found))
+        return self._below_gaussian(high, *from_other_direction(high, found))
 
     def _below_gaussian(self, eps, lower, upper, rate):
         """A bracket whose upper end is at most that of the record in every step; by NumPy where the
@@ -155,7 +160,7 @@ class Composed(Directed):
         flipped = center < 0
         found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
         mixed = ((ends < 0) != flipped).any(0)
-        found = self._below_gaussian(ends, *_from_other_direction(ends, found))
+        found = self._below_gaussian(ends, *from_other_direction(ends, found))
         found = [np.where(mixed, np.nan, part) for part in found]
 
         def search(own, center, ends):
@@ -342,17 +347,6 @@ def _kinds(eps, *kinds):
     return Kind(poles, xp.like(np.asarray([kind.double for kind in kinds]).reshape(shape), eps))
 
 
-def _from_other_direction(eps, found):
-    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction:
-    1 - e^eps (1 - delta_r(-eps)).
-    """
-    lower, upper, rate = found
-    flipped = eps < 0
-    down = xp.where(flipped, eps, -1.0)
-    low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
-    return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
-
-
 def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
     """The slope at alpha by Newton with an integral for every step."""
 
@@ -450,11 +444,3 @@ def _log_delta(terms, eps):
         others[group] = log1mexp(values[group])
     found[lost], rest[lost] = values, others
     return found, rest
-
-
-def _audible(term):
-    """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
-    if not isinstance(term.transform, Stepped):
-        return term
-    silent, heard = term.transform.audible()
-    return Term(heard, xp.where(silent, 0.0, term.count))

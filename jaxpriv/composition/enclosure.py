@@ -4,6 +4,7 @@
 was placed for one eps serves all eps nearby: `Spectrum` keeps what was computed along it.
 """
 
+import itertools
 import math
 from functools import partial
 from typing import Any, NamedTuple
@@ -49,6 +50,8 @@ _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be ne
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
+_LINES, _PATIENCE = 48, 64  # for all that is asked of few; blocks of frequencies for each
+_KNOWN = 1e-6  # width of log delta
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 512, 32768  # frequencies to which one path is enough, and few
 
@@ -98,6 +101,33 @@ def brackets_near(terms, center, ends):
     center = before_largest(terms, center)
     found = _nearby(terms, (center, np.moveaxis(ends, 0, -1)), DELTA)
     return _below_largest(terms, ends, jax.tree.map(lambda leaf: np.moveaxis(leaf, -1, 0), found))
+
+
+def from_other_direction(eps, found):
+    """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction:
+    1 - e^eps (1 - delta_r(-eps)).
+    """
+    lower, upper, rate = found
+    flipped = eps < 0
+    down = xp.where(flipped, eps, -1.0)
+    low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
+    return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+
+
+def brackets_on_lines(terms, eps):
+    """The `Bracket`s of log delta at eps (k,) >= 0 of one composition, by NumPy, from a few lines;
+    NaN where these do not serve.
+    """
+    inner = before_largest(terms, eps)
+    found = np.full((3, eps.size), np.nan)
+    lines = served(inner, lambda at: Spectrum(terms, at, DELTA, _PATIENCE))
+    for index, spectrum in itertools.islice(lines, _LINES):
+        if not spectrum.useful:
+            break
+        part = np.stack(spectrum.bracket(inner[index]))
+        known = part[1] - part[0] < _KNOWN
+        found[:, index[known]] = part[:, known]
+    return np.stack(_below_largest(terms, eps, Bracket(*found)))
 
 
 def _below_largest(terms, eps, found):

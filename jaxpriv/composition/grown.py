@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.composition import chain, grid, laid, summed
+from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.centred import solved, start_of
 from jaxpriv.tradeoff.stepping import stepped_out
 
@@ -50,6 +51,11 @@ def brackets(entry, center, ends):
         add(*_by_chain(steps, ends))
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
+    beside = beside_of(entry)
+    if beside is not None:
+        add(*beside.brackets(beside.law(center), ends))
+        if too_wide(_NARROW) <= 1:
+            return tuple(known)
     tables = entry.tables()
     if len(ends) > laid.FEW:
         center = laid.near(entry, tables, center)
@@ -78,6 +84,12 @@ def epsilon_bracket(entry, lowest, log_delta):
             return low, high
     tables, bound = entry.tables(), entry.loss_bound(False)
     eps = start_of(entry, tables, log_delta)
+    beside = beside_of(entry)
+    if beside is not None:
+        *found, rate = beside.epsilon_bracket(eps, lowest, log_delta)
+        add(found)
+        if high - low <= (_NARROW / rate if enough is None else enough) and high < np.inf:
+            return low, high
 
     def at(law, size, ends):
         """From the largest loss on nothing is left, rounding apart."""

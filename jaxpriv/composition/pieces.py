@@ -8,17 +8,21 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv._derived import Derived
 from jaxpriv.composition.directed import Directed
+from jaxpriv.composition.line import Term
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
+from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.averaged import Mixture
-from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced, CutZeroed
+from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced, CutZeroed
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
@@ -64,6 +68,42 @@ def apart(parameter):
         for leaf in leaves
     ]
     return [jax.tree.unflatten(structure, [leaf[..., i] for leaf in wide]) for i in range(count)]
+
+
+def term_of(experiment, axis):
+    """The `Term` of an experiment whose transform is known, with members along the last axis; else
+    None.
+    """
+    forward = experiment.base if isinstance(experiment, Reversed) else experiment
+    if isinstance(forward, NormalShift):
+        mu, count = members_of(axis, forward.mu)
+        return Term(GaussianTransform(mu), count)
+    if isinstance(forward, Subsampled) and isinstance(forward.base, NormalShift):
+        mu, rate, count = members_of(axis, forward.base.mu, forward.rate)
+        if not isinstance(rate, (Derived, jax.Array)) and np.all(rate >= 1):
+            return Term(GaussianTransform(mu), count)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return Term(SubsampledGaussianTransform(mu, rate, reverse), count)
+    if isinstance(forward, Subsampled) and isinstance(forward.base, ChiSquareShift):
+        df, nc, rate, count = members_of(axis, forward.base.df, forward.base.nc, forward.rate)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return Term(SubsampledChiSquareTransform(df, nc, rate, reverse), count)
+    if isinstance(forward, GaussianMixture):
+        parts, count = members_of(axis, forward.parts)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        return Term(GaussianMixtureTransform(parts, reverse), count)
+    if isinstance(forward, ReplacedGaussian):
+        mu, rate, count = members_of(axis, forward.mu, forward.rate)
+        return Term(ReplacedGaussianTransform(mu, rate), count)
+    if isinstance(forward, CutGaussian):
+        forward, count = members_of(axis, forward)
+        reverse = np.full(count.shape, isinstance(experiment, Reversed))
+        own = (forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut,
+               forward.doubt, reverse)
+        if isinstance(forward, CutExchanged):
+            return Term(CutExchangedTransform(*own, isinstance(forward, CutReplaced)), count)
+        return Term(CutGaussianTransform(*own), count)
+    return None
 
 
 def as_step(piece):
@@ -169,3 +209,11 @@ def _joined(pieces):
     return jax.tree.unflatten(
         jax.tree.structure(pieces[0]), [join(column) for column in zip(*rows)]
     )
+
+
+def audible(term):
+    """Sub-sampled steps without any signal are not taken, for their transform divides by it."""
+    if not isinstance(term.transform, Stepped):
+        return term
+    silent, heard = term.transform.audible()
+    return Term(heard, xp.where(silent, 0.0, term.count))

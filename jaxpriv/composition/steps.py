@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
-from jaxpriv._derived import Derived, derived, grown, root_sum_of_squares
+from jaxpriv._derived import derived, grown, root_sum_of_squares
 from jaxpriv.composition.between import Between, is_between, sides
 from jaxpriv.composition.composed import Composed
 from jaxpriv.composition.epochs import Epochs, on_lattice
@@ -19,13 +19,12 @@ from jaxpriv.composition.pieces import (
     behind,
     grouped,
     joined,
-    members_of,
     once,
+    term_of,
 )
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
-from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
@@ -33,7 +32,7 @@ from jaxpriv.composition.stepped import Stepped
 from jaxpriv.composition.tables import Step
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.tradeoff.attacked import Attacked
-from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced
+from jaxpriv.tradeoff.cut_batches import CutGaussian, CutReplaced
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
 from jaxpriv.tradeoff.hull import Replaced, Symmetric, Worst, ZeroedOut, symmetrised
@@ -217,41 +216,9 @@ def _pieces(experiment, axis):
                    axis, experiment.batch_shape())
             for step in experiment.steps
         ]
-    forward = experiment.base if isinstance(experiment, Reversed) else experiment
-    if isinstance(forward, NormalShift):
-        mu, count = members_of(axis, forward.mu)
-        return [Term(GaussianTransform(mu), count)]
-    if isinstance(forward, Subsampled) and isinstance(forward.base, NormalShift):
-        mu, rate, count = members_of(axis, forward.base.mu, forward.rate)
-        if not isinstance(rate, (Derived, jax.Array)) and np.all(rate >= 1):
-            return [Term(GaussianTransform(mu), count)]
-        return [
-            Term(
-                SubsampledGaussianTransform(
-                    mu, rate, np.full(count.shape, isinstance(experiment, Reversed))
-                ),
-                count,
-            )
-        ]
-    if isinstance(forward, Subsampled) and isinstance(forward.base, ChiSquareShift):
-        df, nc, rate, count = members_of(axis, forward.base.df, forward.base.nc, forward.rate)
-        reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        return [Term(SubsampledChiSquareTransform(df, nc, rate, reverse), count)]
-    if isinstance(forward, GaussianMixture):
-        parts, count = members_of(axis, forward.parts)
-        reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        return [Term(GaussianMixtureTransform(parts, reverse), count)]
-    if isinstance(forward, ReplacedGaussian):
-        mu, rate, count = members_of(axis, forward.mu, forward.rate)
-        return [Term(ReplacedGaussianTransform(mu, rate), count)]
-    if isinstance(forward, CutGaussian):
-        forward, count = members_of(axis, forward)
-        reverse = np.full(count.shape, isinstance(experiment, Reversed))
-        own = (forward.mu, forward.rate, forward.kept, forward.log_whole, forward.log_cut,
-               forward.doubt, reverse)
-        if isinstance(forward, CutExchanged):
-            return [Term(CutExchangedTransform(*own, isinstance(forward, CutReplaced)), count)]
-        return [Term(CutGaussianTransform(*own), count)]
+    term = term_of(experiment, axis)
+    if term is not None:
+        return [term]
     times = 1
     if isinstance(experiment, Response):
         experiment, times = experiment.once(), experiment.count

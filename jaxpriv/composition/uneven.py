@@ -27,6 +27,7 @@ from jaxpriv.tradeoff.experiment import Point
 ULP = float(np.finfo(np.float64).eps)
 LEAST = 1e-300  # probabilities below are not followed; what products underflow to adds up to less
 _TABLE = 1024  # points at which a single step's tails are known
+_NEXT = 1e-9  # of an outcome's loss: where points lie on both sides of it
 _SKETCH = 200  # outcomes that stand for a law where points are chosen
 
 
@@ -112,13 +113,22 @@ class Tails(NamedTuple):
 
 
 def tails(experiment, reverse):
-    """The `Tails` of a step (scalar parameters) with an absolutely continuous loss, at points that
-    are chosen by its own quantiles.
+    """The `Tails` of a step (scalar parameters) whose loss has a density, and at most an outcome at
+    both ends of it, at points that are chosen by its own quantiles.
     """
     sizes = 2.0 ** np.linspace(-60.0, 12.0, 200)
     points = np.concatenate([-sizes[::-1], [0.0], sizes])
     points = _chosen(Tails(points, lattice.touch(experiment, points, reverse)), None, _TABLE, LEAST)
+    points = np.union1d(points, _around_atoms(experiment, reverse))
     return Tails(points, lattice.touch(experiment, points, reverse))
+
+
+def _around_atoms(experiment, reverse):
+    """Losses next to those at the ends of a density that have a probability of their own."""
+    low, high = experiment.atoms(False)
+    ends = np.asarray([-high, -low] if reverse else [low, high])
+    ends = ends[np.isfinite(ends)]
+    return np.concatenate([ends - _NEXT * np.abs(ends), ends + _NEXT * np.abs(ends)])
 
 
 def one_step(experiment, reverse, known, aim, size, floor):
@@ -130,6 +140,7 @@ def one_step(experiment, reverse, known, aim, size, floor):
     if aim is not None:
         known = _joined(known, experiment, reverse, _graded(aim))
     points = _chosen(known, aim, size, floor)
+    points = np.union1d(points, _around_atoms(experiment, reverse))
     found = lattice.cells(experiment, points, reverse)
     width = np.diff(points)
     # exponents up to 700 are rounded

@@ -148,7 +148,7 @@ def test_more_and_other_steps():
     mixed = jaxpriv.compose(curve.compose(3), worst_case.gaussian(1.0))
     apart = jaxpriv.compose(curve, curve, curve, worst_case.gaussian(1.0))
     low, high = apart.log_delta_bounds(1.0)
-    assert low <= mixed.log_delta(1.0) <= high
+    assert low - 1e-8 <= mixed.log_delta(1.0) <= high + 1e-8  # what a lattice estimates
     several = worst_case.randomized_response(np.array([0.1, 0.2])).compose(3)
     rows = jaxpriv.compose(several, axis=-1)
     low, high = rows.log_delta_bounds(0.5)

@@ -1,0 +1,143 @@
+"""Few steps beside many that a line serves, against closed forms, quadrature and lattices."""
+
+import math
+
+import pytest
+from scipy.integrate import quad
+
+import jaxpriv
+from jaxpriv import worst_case
+from jaxpriv.composition import beside, grown, laid
+from tests.slips import check_is_red
+
+SGD = worst_case.subsampled_gaussian(1.0, 0.01, 1000)
+PIPELINES = {
+    "laplace": (SGD, worst_case.laplace(0.2)),
+    "wide laplace": (SGD, worst_case.laplace(3.0)),
+    "three": (SGD, worst_case.laplace(0.2), worst_case.laplace(0.1),
+              worst_case.randomized_response(0.1)),
+    "sampled laplace": (SGD, worst_case.laplace(1.0).subsample(0.1).compose(3)),
+    "box": (SGD, worst_case.approximate_dp(0.3, 1e-6)),
+    "users": (worst_case.user_level(2.0, 0.01, 500, 3), worst_case.laplace(0.2)),
+}
+
+
+def by_lattices(curve, method, at):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grown, "beside_of", lambda _: None)
+        laid.forget()
+        return getattr(curve, method)(at)
+
+
+def overlap(one, other):
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("way", ["forward", "reversed"])
+def test_overlaps_with_lattices_and_is_narrow(name, way):
+    curve = jaxpriv.compose(*PIPELINES[name])
+    curve = curve if way == "forward" else curve.reversed()
+    for delta in (1e-5, 1e-2):
+        found = curve.epsilon_bounds(delta)
+        assert overlap(found, by_lattices(curve, "epsilon_bounds", delta))
+        assert found[1] - found[0] <= 1e-5 * found[1] + 1e-7
+    for epsilon in (0.0, 0.7, -0.4):
+        found = curve.delta_bounds(epsilon)
+        assert overlap(found, by_lattices(curve, "delta_bounds", epsilon))
+        assert found[1] / found[0] - 1 < 2e-5
+
+
+def check_response():
+    """Beside noise of mu = 0.8: two normal profiles, to rounding."""
+    noise, p = worst_case.gaussian(0.8), 1 / (1 + math.exp(-0.5))
+    for sgd, width in ((noise, 1e-10), (SGD, 1e-8)):
+        curve = jaxpriv.compose(sgd, worst_case.randomized_response(0.5))
+        for epsilon in (-0.2, 0.3, 2.0):
+            truth = p * sgd.delta(epsilon - 0.5) + (1 - p) * sgd.delta(epsilon + 0.5)
+            low, high = curve.delta_bounds(epsilon)
+            assert low <= truth * (1 + 1e-9)
+            assert truth * (1 - 1e-9) <= high
+            assert high / low - 1 < width
+
+
+def test_response():
+    check_response()
+
+
+def check_laplace():
+    """Its loss is 0.4 with probability 1/2, -0.4 with e^-0.4/2, and has a density between."""
+    noise = worst_case.gaussian(0.8)
+    curve = jaxpriv.compose(noise, worst_case.laplace(0.4))
+    for epsilon in (0.1, 1.0, 3.0):
+        truth = 0.5 * noise.delta(epsilon - 0.4) + 0.5 * math.exp(-0.4) * noise.delta(epsilon + 0.4)
+        truth += quad(
+            lambda loss, eps=epsilon: 0.25 * math.exp((loss - 0.4) / 2) * noise.delta(eps - loss),
+            -0.4, 0.4, epsabs=0, epsrel=1e-11)[0]
+        low, high = curve.delta_bounds(epsilon)
+        assert low <= truth * (1 + 1e-10)
+        assert truth * (1 - 1e-10) <= high
+        assert high / low - 1 < 1e-6
+        low, high = curve.epsilon_bounds(truth)
+        assert low <= epsilon * (1 + 1e-10)
+        assert epsilon * (1 - 1e-10) <= high
+        assert high / low - 1 < 1e-6
+
+
+def test_laplace():
+    check_laplace()
+
+
+def check_box():
+    """With probability 1e-4 all is told."""
+    noise = worst_case.gaussian(0.8)
+    curve = jaxpriv.compose(noise, worst_case.approximate_dp(0.0, 1e-4))
+    low, high = curve.delta_bounds(1.0)
+    truth = 1e-4 + (1 - 1e-4) * noise.delta(1.0)
+    assert low <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= high
+    assert high / low - 1 < 1e-9
+
+
+def test_box():
+    check_box()
+
+
+def test_where_lines_are_no_good():
+    """Rare heavy steps go to laws and lattices, at once."""
+    curve = jaxpriv.compose(worst_case.subsampled_gaussian(0.5, 1e-5, 10), worst_case.laplace(0.1))
+    assert overlap(curve.epsilon_bounds(1e-6), by_lattices(curve, "epsilon_bounds", 1e-6))
+
+
+SLIPS = {
+    "one law for both": lambda law: law._replace(upper=law.lower),
+    "no infinite loss": lambda law: law._replace(
+        upper=law.upper._replace(endless=0.0), lower=law.lower._replace(endless=0.0)),
+    "mass": lambda law: law._replace(upper=law.upper._replace(mass=law.upper.mass * (1 - 1e-6))),
+    "losses": lambda law: law._replace(upper=law.upper._replace(loss=law.upper.loss - 1e-6)),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_slip_is_seen(name, monkeypatch):
+    real = beside.Beside.law
+
+    def check():
+        check_response()
+        check_laplace()
+        check_box()
+
+    check_is_red(monkeypatch, beside.Beside, "law",
+                 lambda self, *at: SLIPS[name](real(self, *at)), check)
+
+
+def test_exchanged_hypotheses_are_seen(monkeypatch):
+    """Of the few in the wrong direction."""
+    real = beside.powers
+
+    def wrong(steps, known, reverse, *more):
+        return real(steps, [None if one is None else beside.tails(step, not reverse)
+                            for (step, _), one in zip(steps, known)], not reverse, *more)
+
+    check_is_red(monkeypatch, beside, "powers", wrong, lambda: (
+        test_overlaps_with_lattices_and_is_narrow("sampled laplace", "forward")))
