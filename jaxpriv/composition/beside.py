@@ -21,7 +21,7 @@ from jaxpriv.composition.enclosure import brackets_on_lines, from_other_directio
 from jaxpriv.composition.line import Term, cumulants
 from jaxpriv.composition.pieces import audible, term_of
 from jaxpriv.composition.transforms import GaussianTransform
-from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, tails
+from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, spelled, tails
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
@@ -147,7 +147,7 @@ def _has_law(experiment):
     if isinstance(experiment, ManyOutcomes):
         return False
     if experiment.finite:
-        return True
+        return spelled(experiment).loss.size <= _ONE
     low, high = experiment.atoms(False)
     return not experiment.isolated and bool(np.isnan(low) or low < high)
 

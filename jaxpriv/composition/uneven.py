@@ -23,6 +23,7 @@ import numpy as np
 
 from jaxpriv.composition import lattice
 from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.outcomes import Outcomes
 
 ULP = float(np.finfo(np.float64).eps)
 LEAST = 1e-300  # probabilities below are not followed; what products underflow to adds up to less
@@ -179,9 +180,15 @@ def _some(loss, mass, endless):
     return Law(loss[happens], mass[happens], endless)
 
 
+def spelled(experiment):
+    """The `Discrete` that an experiment with finitely many outcomes (scalar parameters) is."""
+    own = experiment.spelled if isinstance(experiment, Outcomes) else experiment.aligned
+    return own((), np.float64)
+
+
 def _outcomes(experiment):
     """The law of a step with finitely many outcomes, whose losses are known to 8 ulp."""
-    known = experiment.aligned((), np.float64)
+    known = spelled(experiment)
     mass = np.exp(known.alternative)
     finite = np.isfinite(known.loss)
 

@@ -7,6 +7,7 @@ from scipy.integrate import quad
 
 import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv.bridges import points
 from jaxpriv.composition import beside, grown, laid
 from tests.slips import check_is_red
 
@@ -141,3 +142,12 @@ def test_exchanged_hypotheses_are_seen(monkeypatch):
 
     check_is_red(monkeypatch, beside, "powers", wrong, lambda: (
         test_overlaps_with_lattices_and_is_narrow("sampled laplace", "forward")))
+
+
+def test_a_list_of_outcomes():
+    """Points of a profile beside users: told by `spelled`."""
+    curve = jaxpriv.compose(points.curve([0.1, 1.1], [0.09, 1e-5]),
+                            worst_case.gaussian_mixture([0.0, 0.14, 0.43], [0.3, 0.5, 0.2]))
+    for way in (curve, curve.reversed()):
+        assert overlap(way.delta_bounds(-0.4), by_lattices(way, "delta_bounds", -0.4))
+        assert overlap(way.epsilon_bounds(0.01), by_lattices(way, "epsilon_bounds", 0.01))
