@@ -148,7 +148,7 @@ class Curve(Meaning):
 
         Closed form for the Gaussian pair. Compositions of which one loss has a density, by NumPy:
         1 - (1 - delta(0))^2/2 - 1/2 int_0^inf (alpha^2 + alpha_r^2) e^eps d eps, alpha the levels
-        at which lines of slope -e^eps touch in both directions, to 1e-13 (sampled steps) or 1e-10
+        at which lines of slope -e^eps touch in both directions, to 1e-13 (sampled steps) or 1e-9
         (on lattices). Elsewhere Gauss-Legendre on panels
         graded to both ends and cut at the curve's kinks, to about 1e-12 (1e-8 where a straight
         piece ends at a level that is not known in closed form).

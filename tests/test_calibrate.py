@@ -1,5 +1,6 @@
 """Calibration: every kind of target, on the private side of the boundary and within 1e-9 of it."""
 
+import importlib
 import math
 
 import jax
@@ -216,6 +217,13 @@ def test_next_to_the_largest_loss():
     answer = calibrate(make, epsilon=3.0, delta=1e-5)
     assert len(make.asked) < 60
     assert make(answer).delta_bounds(3.0)[1] <= 1e-5 < make(answer * (1 - 1e-7)).delta(3.0)
+
+
+def test_no_root_lies_outside_the_bracket():
+    """Not by a secant's last step either: beyond it there may be no rate."""
+    crossing = importlib.import_module("jaxpriv.accounting.calibrate")._crossing
+    found = crossing(lambda t: t - 5e-8, -1.0, -0.5, (-1.0, 0.0), lambda *_: False)
+    assert found.at == 0.0
 
 
 def test_leaps():

@@ -208,7 +208,11 @@ def _crossing(value, a, b, span, enough, slope=0.0):
     steps do not become shorter. Newton's method would ask for a derivative of whatever `make_curve`
     does. slope: about what it is, for tries too near each other to tell.
     """
-    b = min(max(b, span[0]), span[1])
+
+    def inside(t):
+        return min(max(t, span[0]), span[1])
+
+    a, b = inside(a), inside(b)
     at_a, at_b = value(a), value(b)
     sides = {at_a > 0: a}
     steps, clipped, close = [math.inf, math.inf], 0, _CLOSEST
@@ -220,7 +224,7 @@ def _crossing(value, a, b, span, enough, slope=0.0):
             slope, close = (at_b - at_a) / (b - a), _CLOSE
         step = -at_b / slope if slope else math.inf
         if abs(step) < close:
-            return _Root(b + step, slope, at_b)
+            return _Root(inside(b + step), slope, at_b)
         if len(sides) == 2:
             least, most = sorted(sides.values())
             if enough(least, most):
@@ -230,8 +234,7 @@ def _crossing(value, a, b, span, enough, slope=0.0):
         elif not slope:
             return None
         else:
-            new = b + min(max(step, -_LEAP), _LEAP)
-            step = min(max(new, span[0]), span[1]) - b
+            step = inside(b + min(max(step, -_LEAP), _LEAP)) - b
             clipped = clipped + 1 if b + step in span else 0
             if clipped > 1:
                 return None

@@ -57,6 +57,7 @@ class Beside:
     def _tails(self):
         return [None if step.finite else tails(step, self._reverse) for step, _ in self._steps]
 
+    @np.errstate(all="ignore")
     def law(self, eps, log_delta=None):
         """The `Sides` of the few, for an eps at which delta is about e^log_delta; None where lines
         are no good for the many.
@@ -102,6 +103,7 @@ class Beside:
         value = total * (1 + sign * 4e-12) + (LEAST if sign > 0 else 0.0)
         return np.log(np.clip(value, 0.0, 1.0)), steep
 
+    @np.errstate(all="ignore")
     def epsilon_bracket(self, eps, lowest, log_delta):
         """(low, high) of eps for log delta between `lowest` and `log_delta`, and the rate there,
         from about there.

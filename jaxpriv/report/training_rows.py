@@ -9,6 +9,7 @@ from jaxpriv.training.plan import ASSUMPTIONS
 from jaxpriv.training.profile import chords
 
 NAMES = {"worst_case": "worst case", "relaxed": "relaxed", "membership": "membership"}
+_FURTHER = 64.0  # than 630, the last epsilon of a profile: whose exponential is a number
 
 
 def rows_of(plan, spent):
@@ -42,10 +43,10 @@ def numbers_of(profile, delta):
 
 
 def _profile(profile, epsilons, own):
-    """The deltas at `epsilons`; beyond twice a row's `own` ones next to nothing is left of delta,
-    and what that is takes long: it is bounded by what is known before.
+    """The deltas at `epsilons`; far beyond a row's `own` ones next to nothing is left of delta, and
+    what that is takes long: it is bounded by what is known before.
     """
-    reach = 2 * own[-1]
+    reach = own[-1] + min(own[-1], _FURTHER)
     near = [epsilon for epsilon in epsilons if epsilon < reach]
     profile.ask([*near, *own, reach])
     far = chords(profile.known(), epsilons[len(near) :])

@@ -132,7 +132,7 @@ class CertifiedProfile:
             steep = (delta + math.exp(epsilon) * fpr) * (1 + _ROUNDED)
             return min(steep, 1 - math.exp(-epsilon) * (1 - delta - fpr) + _ROUNDED, 1.0)
 
-        return min(map(line, self._known))
+        return min(line(epsilon) for epsilon in self._known if epsilon <= _LARGEST)
 
 
 def chords(known, epsilons):

@@ -34,6 +34,14 @@ def overlap(one, other):
     return one[0] <= other[1] and other[0] <= one[1]
 
 
+def check_inside(bounds, truth, doubt, width):
+    """The truth is known up to `doubt` of itself; the bracket is narrow."""
+    low, high = bounds
+    assert low <= truth * (1 + doubt)
+    assert truth * (1 - doubt) <= high
+    assert high <= low * (1 + width)
+
+
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("way", ["forward", "reversed"])
 def test_overlaps_with_lattices_and_is_narrow(name, way):
@@ -56,10 +64,7 @@ def check_response():
         curve = jaxpriv.compose(sgd, worst_case.randomized_response(0.5))
         for epsilon in (-0.2, 0.3, 2.0):
             truth = p * sgd.delta(epsilon - 0.5) + (1 - p) * sgd.delta(epsilon + 0.5)
-            low, high = curve.delta_bounds(epsilon)
-            assert low <= truth * (1 + 1e-9)
-            assert truth * (1 - 1e-9) <= high
-            assert high / low - 1 < width
+            check_inside(curve.delta_bounds(epsilon), truth, 1e-9, width)
 
 
 def test_response():
@@ -75,14 +80,8 @@ def check_laplace():
         truth += quad(
             lambda loss, eps=epsilon: 0.25 * math.exp((loss - 0.4) / 2) * noise.delta(eps - loss),
             -0.4, 0.4, epsabs=0, epsrel=1e-11)[0]
-        low, high = curve.delta_bounds(epsilon)
-        assert low <= truth * (1 + 1e-10)
-        assert truth * (1 - 1e-10) <= high
-        assert high / low - 1 < 1e-6
-        low, high = curve.epsilon_bounds(truth)
-        assert low <= epsilon * (1 + 1e-10)
-        assert epsilon * (1 - 1e-10) <= high
-        assert high / low - 1 < 1e-6
+        check_inside(curve.delta_bounds(epsilon), truth, 1e-10, 1e-6)
+        check_inside(curve.epsilon_bounds(truth), epsilon, 1e-10, 1e-6)
 
 
 def test_laplace():
@@ -93,11 +92,7 @@ def check_box():
     """With probability 1e-4 all is told."""
     noise = worst_case.gaussian(0.8)
     curve = jaxpriv.compose(noise, worst_case.approximate_dp(0.0, 1e-4))
-    low, high = curve.delta_bounds(1.0)
-    truth = 1e-4 + (1 - 1e-4) * noise.delta(1.0)
-    assert low <= truth * (1 + 1e-12)
-    assert truth * (1 - 1e-12) <= high
-    assert high / low - 1 < 1e-9
+    check_inside(curve.delta_bounds(1.0), 1e-4 + (1 - 1e-4) * noise.delta(1.0), 1e-12, 1e-9)
 
 
 def test_box():

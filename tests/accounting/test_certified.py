@@ -61,3 +61,11 @@ def test_errors(name, value, words):
 def test_nan_is_an_error():
     with pytest.raises(ArithmeticError, match="came out as NaN"):
         CertifiedProfile(worst_case.gaussian(np.float64(np.nan)).symmetric()).advantage()
+
+
+def test_power_after_a_far_epsilon():
+    """A line of slope e^800 is no number, and tells nothing."""
+    profile = CertifiedProfile(CURVES["gaussian"].symmetric())
+    want = profile.tpr(0.1)
+    profile.delta(800.0)
+    assert profile.tpr(0.1) == want
