@@ -15,7 +15,7 @@ from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 _FIRST, _FINEST = 256, 1024  # points
 _NARROW = 1e-5  # of log delta
 RARE = 0.3  # steps with the record, on average
-MOST = 1 << 17  # steps
+FEW, MOST = 64, 1 << 17  # steps
 _COARSE = 200  # points of a first look
 
 
@@ -55,8 +55,8 @@ class Chain:
 
     @np.errstate(all="ignore")
     def bracket(self, sides, eps):
-        """(lower, upper) of log delta at eps (any shape)."""
-        return self._summed(sides.lower, eps, -1)[0], self._summed(sides.upper, eps, 1)[0]
+        """(lower, upper) of log delta at eps (any shape), and -d log delta/d eps."""
+        return self._summed(sides.lower, eps, -1)[0], *self._summed(sides.upper, eps, 1)
 
     @np.errstate(all="ignore")
     def ends(self, sides, eps):
@@ -158,18 +158,18 @@ def _rate(experiment):
     return forward.rate if isinstance(forward, Subsampled) else 1.0
 
 
-def bracket(chain, eps):
-    """(lower, upper) of log delta at one eps and -d log delta/d eps."""
+def law_at(chain, eps):
+    """The `Sides` of all steps but the last, aimed at one eps."""
     eps = np.asarray(eps)
     law = chain.composed(None, _COARSE, LEAST)
-    low, high, rate = chain.near(law, eps)
+    low, high, _ = chain.near(law, eps)
     size = 0 if law.plain else _FIRST
     while size:
         before, width = law, high - low
         law = _finer(chain, law, eps, _middle(low, high), size)
-        low, high, rate = chain.near(law, eps)
+        low, high, _ = chain.near(law, eps)
         law, size = _better(before, width, law, high - low, size)
-    return *chain.bracket(law, eps), rate
+    return law
 
 
 def _better(before, width, law, narrower, size):

@@ -33,6 +33,7 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
     stacked,
 )
+from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.pieces import as_step, audible, behind, grouped
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.roots import root
@@ -293,11 +294,11 @@ class Composed(Directed):
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
     def means(self):
-        """By transforms, then by laws."""
-        yield self
-        lattice = self.on_lattice()
-        if lattice is not None:
-            yield lattice
+        """By transforms, then by laws; the other way round where transforms decay slowly."""
+        means = [self, self.on_lattice()]
+        if np.all(decays_slowly(resolved(self.terms, np.float64))):
+            means.reverse()
+        return (experiment for experiment in means if experiment is not None)
 
     def _has_laws(self):
         """No law is known of normal vectors."""

@@ -13,11 +13,12 @@ from jaxpriv import _array as xp
 from jaxpriv.composition import chain, grid, laid, summed
 from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.centred import solved, start_of
+from jaxpriv.tradeoff.experiment import DEEPEST
 from jaxpriv.tradeoff.stepping import stepped_out
 
 _NARROW = 1e-6  # width of log delta
 _WIDE, _VERY_WIDE = 1e-4, 1e-2  # what laws of few, of many steps at uneven losses stay below
-_FEW = 64
+_FAR = 1e-3  # width of log delta from which on an end gets a law at uneven losses of its own
 _HELPLESS = 0.1  # width from which on a lattice is tried where these were the first
 _HOPELESS = 10.0  # width of log delta around which no end of epsilon verifies
 _ROUNDING = 1e-12  # of logarithms of probabilities
@@ -48,7 +49,7 @@ def brackets(entry, center, ends):
         return too_wide(_NARROW)
 
     if rare:
-        add(*_by_chain(steps, ends))
+        add(*_by_chain(steps, center, ends))
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
     beside = beside_of(entry)
@@ -61,7 +62,7 @@ def brackets(entry, center, ends):
         center = laid.near(entry, tables, center)
     _grow(entry, look)
     if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
-        lower, upper, _ = _by_chain(steps, ends)
+        lower, upper, _ = _by_chain(steps, center, ends)
         add(lower, upper, known[2])
     return tuple(known)
 
@@ -140,7 +141,7 @@ class Labelled:
 
 def _least(steps):
     """The width of log delta from which on laws at uneven losses are tried."""
-    return _WIDE if steps.count <= _FEW else _VERY_WIDE
+    return _WIDE if steps.count <= chain.FEW else _VERY_WIDE
 
 
 def _grow(entry, look):
@@ -182,6 +183,19 @@ def _on(law, ends):
     return tuple(xp.stack(column) for column in zip(*found))
 
 
-def _by_chain(steps, ends):
-    return tuple(np.stack(column) for column in zip(*(chain.bracket(steps, float(eps))
-                                                       for eps in ends)))
+def _by_chain(steps, center, ends):
+    """From a law at uneven losses aimed at the center, and where that says little from others,
+    aimed at the ends about which least is known.
+    """
+    found = np.stack(steps.bracket(chain.law_at(steps, float(center)), ends))
+    asked = ends == center
+    while True:
+        width = np.where(asked | (found[1] < DEEPEST), 0.0, found[1] - found[0])
+        worst = np.argmax(width)
+        if width[worst] <= _FAR:
+            return found
+        asked |= ends == ends[worst]
+        lower, upper, rate = steps.bracket(chain.law_at(steps, float(ends[worst])), ends)
+        better = upper - lower < found[1] - found[0]
+        lower, upper = np.fmax(found[0], lower), np.fmin(found[1], upper)
+        found = np.stack([lower, upper, np.where(better, rate, found[2])])

@@ -7,10 +7,13 @@ import math
 import jax
 import numpy as np
 
+from jaxpriv.composition.chain import FEW, RARE
 from jaxpriv.composition.frequencies import LIMIT
 from jaxpriv.composition.kept import Kept
 from jaxpriv.composition.line import along, cumulants
+from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
+_LONG = 10.0  # log of the frequencies of a line that is long
 _SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
 _EACH = 5  # eps to a line, or they had better be asked side by side
 
@@ -26,6 +29,26 @@ def worth_while(terms, kind, eps):
     _, _, variance = cumulants(terms, np.asarray(kind.pole, np.float64))
     apart = math.sqrt(max(float(variance), 1e-300))
     return len(eps) >= _EACH * len(np.unique(np.floor(eps / apart)))
+
+
+def decays_slowly(terms):
+    """Would a line of frequencies be long, or never end, where laws at uneven losses serve?
+
+    Few steps of small rates r lose about r (e^(mu z) - 1) each, r times a lognormal variable, whose
+    transform's modulus falls as e^(-(log(r y)/mu)^2/2): n of them leave e^-37 at
+    r y = e^(mu (74/n)^1/2).
+    """
+    if not all(isinstance(term.transform, SubsampledGaussianTransform) for term in terms):
+        return np.zeros((), bool)
+    end, heavy, count = np.inf, 0.0, 0.0
+    for term in terms:
+        n, rate = term.count, term.transform.rate
+        some = (n > 0) & (rate > 0)
+        log_y = term.transform.mu * np.sqrt(74 / np.where(some, n, 1.0))
+        log_y = np.where(some, log_y - np.log(np.where(some, rate, 1.0)), np.inf)
+        end = np.minimum(end, np.min(log_y, -1))
+        heavy, count = heavy + np.sum(n * rate, -1), count + np.sum(n, -1)
+    return (end > _LONG) & (end < np.inf) & (heavy <= RARE) & (count <= FEW)
 
 
 def served(eps, place):

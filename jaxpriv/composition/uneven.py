@@ -217,7 +217,15 @@ def together(one, other, aim, size, floor):
 
 
 def _pairs(one, other, sign):
-    """(losses, masses) of all pairs of outcomes, the losses rounded to one side."""
+    """(losses, masses) of all pairs of outcomes, the losses rounded to one side; of a law and
+    itself each pair once, for both orders.
+    """
+    if one is other:
+        first, second = np.triu_indices(one.loss.size)
+        doubled = np.where(first == second, one.mass[first], 2 * one.mass[first])
+        mass = doubled * one.mass[second]
+        loss, size = one.loss[first] + one.loss[second], np.abs(one.loss)
+        return loss + sign * 4 * ULP * (size[first] + size[second]), mass
     doubt = 4 * ULP * (np.abs(one.loss)[:, None] + np.abs(other.loss))
     loss = one.loss[:, None] + other.loss + sign * doubt
     return loss.ravel(), (one.mass[:, None] * other.mass).ravel()

@@ -77,7 +77,7 @@ def no_loss(epsilon):
 def bounds_of_log_delta(experiment, epsilon):
     """(lower, upper) of a certified log delta."""
     lower, upper = certified(
-        _by_all_means(evaluate.bounds_of_log_delta, logarithms=True), experiment, epsilon,
+        by_all_means(evaluate.bounds_of_log_delta, logarithms=True), experiment, epsilon,
         nothing=no_loss,
     )
     if not is_traced((experiment, epsilon)):
@@ -113,7 +113,7 @@ def _up(value):
 def bounds_of_epsilon(experiment, delta):
     """(lower, upper) of a certified epsilon at delta."""
     lowest, highest = _logarithms(delta)
-    bounds_of = _by_all_means(evaluate.bounds_of_epsilon)
+    bounds_of = by_all_means(evaluate.bounds_of_epsilon)
     return certified(bounds_of, experiment, lowest, highest, delta, nothing=_no_epsilon)
 
 
@@ -129,7 +129,7 @@ def bounds_of_beta(experiment, alpha):
     def nothing(level):
         return xp.minimum((1 - level) * (1 + 1e-15), 1.0)
 
-    bounds_of = _by_all_means(evaluate.bounds_of_beta)
+    bounds_of = by_all_means(evaluate.bounds_of_beta)
     return certified(bounds_of, experiment, alpha, nothing=nothing, falling=True)
 
 
@@ -242,7 +242,7 @@ def _of_whole_steps(bounds_of, falling, experiment, values):
     return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
 
 
-def _by_all_means(bounds_of, logarithms=False):
+def by_all_means(bounds_of, logarithms=False):
     """Bounds by the experiment's first means; by NumPy those that are wide are narrowed by others,
     which may take a second each: for what is asked once.
     """

@@ -20,6 +20,7 @@ from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.slack import directions, rows_of_profile
 
 _FAR = 40.0  # an eps beyond which no kappa above e^-40 is asked for
+_BLURRED = 1e-7  # of it: by how much profiles may be off before other means are asked
 _SMALL = 1e-10  # a bracket as narrow as this is narrow enough
 _CAREFUL = 32
 _MOST = 40  # cells are cheap but where profiles are
@@ -89,7 +90,8 @@ def _certified(experiment, mu, last, reverse):
         width = (ends[:, -1:] - ends[:, :1]) / (ends.shape[1] - 1)
         before, after = xp.maximum(ends[:, :1] - width, 0.0), ends[:, -1:] + width
         wide = xp.concatenate([before, ends, after], 1)
-        lower, upper = rows_of_profile(experiment, reverse, wide)
+        little = xp.maximum(_BLURRED * level, _SMALL) * (1 + xp.exp(wide))
+        lower, upper = rows_of_profile(experiment, reverse, wide, little)
         f_low, f_high = xp.exp(lower) * less, xp.exp(upper) * more
         gaps = xp.exp(wide[:, :-1]) * xp.expm1(wide[:, 1:] - wide[:, :-1])
         safe = xp.where(gaps > 0, gaps, 1.0)

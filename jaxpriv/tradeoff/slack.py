@@ -26,8 +26,9 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT
 from jaxpriv.stats import norm
 from jaxpriv.tradeoff.cells import summit, supremum
+from jaxpriv.tradeoff.certified import by_all_means
 from jaxpriv.tradeoff.evaluate import bounds_of_epsilon, elementwise
-from jaxpriv.tradeoff.experiment import DEEPEST, ROUNDING
+from jaxpriv.tradeoff.experiment import ROUNDING
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.lowest import bounds_of_mu, smallest_mu
 from jaxpriv.tradeoff.pair import safe_log
@@ -37,8 +38,10 @@ from jaxpriv.tradeoff.stepping import profile_bounds, profile_near
 _ROOT = math.sqrt(2 * math.pi)
 _CAREFUL = 16  # ulp by which every term is moved outward before terms are added
 _RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close to it the first
-# brackets of log delta that say what the level is, and that ask for their eps alone
-_NARROW, _WIDE = 0.01, 0.5
+# widths of log delta: of brackets that say what the level is, that nothing makes narrower, and that
+# ask for their eps alone
+_NARROW, _FINE, _WIDE = 0.01, 1e-6, 0.5
+_BLURRED = 1e-7  # of the slack: by how much a delta may be off before other means are asked
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
 
@@ -122,9 +125,10 @@ def bounds_of_slack_mu(experiment, slack):
     log_slack = safe_log(xp.where(some, slack, 1.0))
     # of the slack, less what its logarithm may be off by
     less = log_slack - 8 * info.eps * (1 + xp.abs(log_slack))
-    lowest, highest = bounds_of_epsilon.__wrapped__(experiment, less, log_slack, slack)
+    known = by_all_means(bounds_of_epsilon)
+    lowest, highest = known(experiment, less, log_slack, slack)
     if len(directions(experiment)) > 1:
-        other = bounds_of_epsilon.__wrapped__(experiment.reversed(), less, log_slack, slack)
+        other = known(experiment.reversed(), less, log_slack, slack)
         lowest, highest = (xp.maximum(*ends) for ends in zip((lowest, highest), other))
     # infinitely much is told with more than this probability
     told = some & (lowest == xp.inf)
@@ -169,7 +173,7 @@ def _certified(experiment, slack, last, reverse):
         return slack * weight * (1 + side * _CAREFUL * ulp)
 
     def look(ends, level):
-        lower, upper = rows_of_profile(experiment, reverse, ends)
+        lower, upper = rows_of_profile(experiment, reverse, ends, _BLURRED * allowed(ends, 0))
         eps, lower, upper = ends.ravel(), lower.ravel(), upper.ravel()
         least, most = xp.exp(lower) * (1 - _CAREFUL * ulp), xp.exp(upper) * (1 + _CAREFUL * ulp)
         asked, wanted = least - allowed(eps, 1), most - allowed(eps, -1)
@@ -185,26 +189,46 @@ def _certified(experiment, slack, last, reverse):
     return supremum(look, last)
 
 
-def rows_of_profile(experiment, reverse, ends):
-    """Certified (lower, upper) of log delta at rows of eps (k, n), each near its middle."""
+def rows_of_profile(experiment, reverse, ends, little):
+    """Certified (lower, upper) of log delta at rows of eps (k, n), each near its middle; by NumPy
+    narrowed where deltas may be off by more than a little (k, n): alone where that is of use to the
+    one that is known the least, else by other means.
+    """
+    first, *others = experiment.means()
+    lower, upper = _near(first, reverse, ends)
+    if xp.any_jax(ends):
+        return lower, upper
+
+    def blurred():
+        return (np.exp(upper) - np.exp(lower) > little) & (upper - lower > _FINE)
+
+    def narrow(which, low, high):
+        lower[which], upper[which] = np.fmax(lower[which], low), np.fmin(upper[which], high)
+
+    def alone(which):
+        eps = ends[which]
+        if eps.size:
+            narrow(which, *profile_bounds(first.aligned(eps.shape, eps.dtype), reverse, eps)[:2])
+
+    asked = blurred()
+    if asked.any():
+        worst = np.unravel_index(np.argmax(np.where(asked, upper - lower, 0.0)), ends.shape)
+        alone(tuple(np.atleast_1d(index) for index in worst))
+        if not blurred()[worst] or not others:
+            alone(blurred() & (upper - lower > _WIDE * (not others)))
+    for other in others:
+        rows = blurred().any(1)
+        if rows.any():
+            narrow(rows, *_near(other, reverse, ends[rows]))
+    return lower, upper
+
+
+def _near(experiment, reverse, ends):
     center = ends[:, ends.shape[1] // 2]
     found = profile_near(
         experiment.aligned(center.shape, center.dtype), reverse, center, xp.moveaxis(ends, 1, 0)
     )
-    lower, upper = (xp.moveaxis(bound, 0, 1) for bound in found[:2])
-    if not xp.any_jax(ends):
-        lower, upper = _asked_alone(experiment, reverse, ends, lower, upper)
-    return lower, upper
-
-
-def _asked_alone(experiment, reverse, ends, lower, upper):
-    """The same, narrowed where one line for a whole row knows too little, by NumPy."""
-    wide = (upper - lower > _WIDE) & (upper > DEEPEST)
-    if wide.any():
-        eps = ends[wide]
-        low, high, _ = profile_bounds(experiment.aligned(eps.shape, eps.dtype), reverse, eps)
-        lower[wide], upper[wide] = np.fmax(lower[wide], low), np.fmin(upper[wide], high)
-    return lower, upper
+    return [xp.moveaxis(bound, 0, 1) for bound in found[:2]]
 
 
 def _verified_below(eps, asked, mus):

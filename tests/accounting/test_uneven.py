@@ -11,6 +11,7 @@ from jaxpriv.composition import chain as chains
 from jaxpriv.composition import uneven
 from jaxpriv.composition.chain import Chain
 from jaxpriv.composition.directed import Directed
+from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.uneven import Law, Sides, together
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.response import BlackBox
@@ -63,7 +64,8 @@ def pair_of_steps(noise, rate, eps, reverse):
 )
 def test_two_steps(noise, rate, eps, reverse):
     truth = pair_of_steps(noise, rate, eps, reverse)
-    lower, upper, _ = chains.bracket(Chain([(step(noise, rate), 2)], reverse), eps)
+    chain = Chain([(step(noise, rate), 2)], reverse)
+    lower, upper, _ = chain.bracket(chains.law_at(chain, eps), np.asarray(eps))
     assert mpmath.exp(float(lower)) <= truth <= mpmath.exp(float(upper))
     assert upper - lower < 1e-4
 
@@ -79,7 +81,7 @@ def test_many_steps_as_by_their_transforms(noise, rate, steps, eps):
         chain = Chain([(step(noise, rate), steps)], reverse)
         law = chain.composed(None, 200, 1e-300)
         law = chain.composed(uneven.aimed(law.upper, eps), 300, 1e-20)
-        lower, upper = chain.bracket(law, np.asarray(eps))
+        lower, upper, _ = chain.bracket(law, np.asarray(eps))
         assert lower <= low
         assert high <= upper
         assert upper - lower < 0.1
@@ -95,7 +97,7 @@ def test_black_boxes(epsilon, told, steps):
     assert law.plain
     assert law.upper.loss.size == steps
     eps = np.linspace(-1.1, 0.97, 23) * epsilon * steps
-    lower, upper = chain.bracket(law, eps)
+    lower, upper, _ = chain.bracket(law, eps)
     heads = np.arange(steps + 1)
     each = 1 / (1 + math.exp(-epsilon))
     mass = [math.comb(steps, k) * each**k * (1 - each) ** (steps - k) for k in heads]
@@ -133,9 +135,36 @@ def test_all_is_told():
     """Nothing is left to compose."""
     box = BlackBox(np.float64(1.0), np.float64(1.0))
     for steps in ([(box, 3)], [(step(1.0, 1e-3), 2), (box, 2)]):
-        lower, upper, _ = chains.bracket(Chain(steps, False), 0.1)
+        chain = Chain(steps, False)
+        lower, upper, _ = chain.bracket(chains.law_at(chain, 0.1), np.asarray(0.1))
         assert lower > -1e-9
         assert upper <= 0.0
+
+
+def test_each_pair_of_a_law_and_itself_counts_for_both_orders():
+    own = step(1.0, 0.1)
+    law = uneven.one_step(own, False, uneven.tails(own, False), None, 64, 1e-12).upper
+    once, both = (uneven._gathered(law, other, 1) for other in (law, uneven.Law(*law)))
+    eps = np.linspace(-0.2, 2.0, 9)
+    found = [np.sum(one.mass * -np.expm1(np.minimum(eps[:, None] - one.loss, 0.0)), -1)
+             for one in (once, both)]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+    np.testing.assert_allclose(np.sum(once.mass), np.sum(both.mass), rtol=1e-12)
+
+
+def test_rows_of_rare_steps_come_from_laws():
+    """Of one for what lies close together, of others for what lies further off."""
+    curve = worst_case.subsampled_gaussian(0.78, 0.001, 4).experiment
+    wide, lattice = curve.aligned((), np.float64), next(curve.means()).aligned((), np.float64)
+    assert isinstance(lattice, Gridded)
+    eps = np.array([0.019, 0.02, 0.021, 0.3, 3.0])
+    for reverse in (False, True):
+        low, high, _ = lattice.brackets_near(np.asarray(0.02), eps, reverse)
+        assert np.all((high - low < 1e-3) | (high < -690))
+        for k, e in enumerate(eps):
+            lower, upper, _ = wide.bracket(np.asarray(e), np.asarray(e), reverse)
+            assert low[k] <= upper
+            assert lower <= high[k]
 
 
 def test_few_steps_at_a_small_rate():

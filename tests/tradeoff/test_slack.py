@@ -88,9 +88,10 @@ def test_brackets_of_sampled_steps_are_narrow(setting):
     check_narrow(*setting)
 
 
-def test_few_rare_steps():
-    """Where no line says anything each eps is asked alone."""
-    check_narrow(0.78, 0.001, 4, 8.7e-4, width=2e-6)
+@pytest.mark.parametrize("setting", [(0.78, 0.001, 4, 8.7e-4), (0.5, 1e-4, 20, 1e-5)])
+def test_few_rare_steps(setting):
+    """Where no line says anything laws do, one for a row of eps."""
+    check_narrow(*setting, width=5e-6)
 
 
 def test_gaussian_curves_are_known_in_closed_form():
@@ -292,6 +293,9 @@ class TestMutations:
         self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-4)
 
     def test_levels_of_what_is_not_known(self, monkeypatch):
+        """Of rows that nothing else narrows, as in a program."""
+        monkeypatch.setattr(slack, "_FINE", np.inf)
+        check_narrow(0.69, 0.358, 3445, 8.9e-9)
         monkeypatch.setattr(slack, "_NARROW", np.inf)
         self.red(check_narrow, 0.69, 0.358, 3445, 8.9e-9)
 
@@ -301,8 +305,8 @@ class TestMutations:
         self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
 
     def test_lines_for_whole_rows_alone(self, monkeypatch):
-        monkeypatch.setattr(slack, "_WIDE", np.inf)
-        self.red(test_few_rare_steps)
+        monkeypatch.setattr(slack, "_FINE", np.inf)
+        self.red(test_few_rare_steps, (0.78, 0.001, 4, 8.7e-4))
         self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
 
     def test_mu_without_the_slack(self, monkeypatch):
