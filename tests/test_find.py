@@ -96,6 +96,17 @@ def test_relaxed_adversary_and_place_in_a_pipeline():
     assert weak == pytest.approx(0.05, rel=1e-6)
 
 
+@pytest.mark.parametrize(("mechanism", "name"), [
+    ("discrete_gaussian", "sigma"), ("discrete_laplace", "scale"),
+])  # fmt: skip
+def test_noise_on_whole_numbers(mechanism, name):
+    """Its range ends before that of other noise."""
+    table = {"mechanism": mechanism, name: "find"}
+    where, value, found_one = found(*pipeline(table), {"epsilon": 1.0, "delta": 1e-5})
+    assert where == {name: value}
+    assert 1 - 1e-6 < epsilon_of(found_one) <= 1
+
+
 REFUSED = {
     "none is open": (pipeline(USERS | {"noise_multiplier": 1.0}), "worst-case"),
     "2 are open": (pipeline(USERS | {"steps": "find"}), "worst-case"),
@@ -105,6 +116,9 @@ REFUSED = {
     "no relaxed adversary": (pipeline(USERS), "relaxed"),
     "target fails at steps = 1": (
         pipeline(USERS | {"noise_multiplier": 0.1, "steps": "find"}), "worst-case"),
+    "target fails at noise_multiplier = 0.0001 as well as at 1e+06": (
+        pipeline(USERS, {"mechanism": "approximate_dp", "epsilon": 0.1, "delta": 0.02}),
+        "worst-case"),
     "std = 2.0 is what is to be found": (
         ("mechanism", {"sensitivity": 1.0, "std": 2.0}), "worst-case"),
     "unknown setting 'epsilon'": (

@@ -179,14 +179,23 @@ def _straightened(over, depth):
     return depth * (math.log(depth) - math.log(max(depth - over, 1e-3 * depth)))
 
 
+class Unbracketed(ValueError):
+    """The target holds, or fails (`verb`), at both ends of a bracket."""
+
+    def __init__(self, verb, text):
+        super().__init__(text)
+        self.verb = verb
+
+
 def _sides(surplus, low, high):
     """The ends of a bracket at which the target holds and fails."""
     at_low, at_high = surplus(low) <= 0, surplus(high) <= 0
     if at_low == at_high:
         verb = "holds" if at_low else "fails"
-        raise ValueError(
+        raise Unbracketed(
+            verb,
             f"the target {verb} at both ends of bracket = ({low:g}, {high:g}); "
-            "widen it to enclose the answer"
+            "widen it to enclose the answer, if there is one",
         )
     return (low, high) if at_low else (high, low)
 

@@ -27,7 +27,9 @@ def compose(*curves: Curve, axis: int | None = None) -> Curve:
     Returns: a `Curve`, symmetric if a member is.
     Guarantee: `delta_bounds` and `epsilon_bounds` are certified. Everything else is an estimate:
         correct to rounding where the transform decays (many steps) and less so for few steps at a
-        tiny rate, where the bounds say by how much; on the lattice to about 1e-7 of itself.
+        tiny rate, where the bounds say by how much; on the lattice to about 1e-7 of itself, but
+        next to a loss that has a probability of its own, such as the epsilon of a black box, to
+        that probability, which a lattice spreads over its next points.
     Raises: ValueError without curves, for symmetric curves among directed ones or of several
         mechanisms each, for steps of both adjacencies, and for relaxed Gaussian
         releases of different dim.

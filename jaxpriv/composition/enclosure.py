@@ -46,12 +46,13 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 _SINGLE = 1e-9
 _MANY_NODES = 1024
 _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
+_LITTLE = 30.0  # -log of the share of an integral that need not be followed
 _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
 _LINES, _PATIENCE = 48, 64  # for all that is asked of few; blocks of frequencies for each
-_KNOWN = 1e-6  # width of log delta
+_KNOWN = 1e-6  # width of log delta, or of eps
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 512, 32768  # frequencies to which one path is enough, and few
 
@@ -158,7 +159,7 @@ def _brackets_nearby(terms, eps, kind):
             found = spectrum.bracket(eps[index])
             width = found.upper - found.lower
             # further off a line may know fewer digits than one's own
-            yield index, found, spectrum.useful & (width <= _WIDER * np.min(width) + 1e-13)
+            yield index, found, spectrum.knows(width) & (width <= _WIDER * np.min(width) + 1e-13)
 
     return gathered(eps, answers(), good)
 
@@ -267,7 +268,7 @@ def _where_decayed(log_decay, line):
     def divided(_, state):
         low, width = state
         log_y = low + width * inner
-        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= 30.0
+        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= _LITTLE
         return low + width * xp.sum(xp.where(short, 1.0, 0.0), 0).astype(low.dtype), width / _PARTS
 
     start = xp.log(line.spacing), xp.full_like(line.d, 20.0 / _PARTS)
@@ -350,6 +351,10 @@ class Spectrum:
         """Were all frequencies followed?"""
         return self.kept.done & ~self.endless
 
+    def knows(self, width):
+        """Were they, or does what is left out hardly matter to a bracket of this width?"""
+        return self.useful | (width < _KNOWN)
+
     def bracket(self, eps):
         """The `Bracket` at eps >= 0, of the shape of the spectrum's own or with further axes before
         it.
@@ -368,8 +373,8 @@ def _many_nearby(terms, places, kind):
         for index, spectrum in served(center, lambda at: Spectrum(terms, at, kind, None)):
             found = spectrum.bracket(np.moveaxis(ends[index], -1, 0))
             near = np.all(np.abs(ends[index] - spectrum.center) <= 2 * spectrum.spread, -1)
-            yield (index, jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found),
-                   near & spectrum.useful)
+            known = spectrum.knows(np.max(found.upper - found.lower, 0))
+            yield index, jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), near & known
 
     return gathered(center, answers(), good)
 
@@ -428,5 +433,6 @@ def _where_met(terms, targets, kind, patience):
     low, high = stepped_out(
         eps, lambda ends: _below_largest(terms, ends, spectrum.bracket(ends)), lowest, log_delta,
         _WITHIN * np.where(blur < _FAINT, blur, 0.0))
-    known = reachable & (high < np.inf) & ~spectrum.endless
+    known = reachable & (high < np.inf)
+    known &= ~spectrum.endless | (high - low < _KNOWN * (1 + high))
     return (np.where(known, low, np.nan), np.where(known, high, np.nan)), done

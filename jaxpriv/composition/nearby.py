@@ -2,15 +2,13 @@
 one it was placed for.
 """
 
-import math
-
 import jax
 import numpy as np
 
 from jaxpriv.composition.chain import FEW, RARE
 from jaxpriv.composition.frequencies import LIMIT
 from jaxpriv.composition.kept import Kept
-from jaxpriv.composition.line import along, cumulants
+from jaxpriv.composition.line import along
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
 _LONG = 10.0  # log of the frequencies of a line that is long
@@ -26,9 +24,8 @@ def kept_at(terms, center, kind):
 
 def worth_while(terms, kind, eps):
     """Do so many eps lie so close together that lines serve several of them?"""
-    _, _, variance = cumulants(terms, np.asarray(kind.pole, np.float64))
-    apart = math.sqrt(max(float(variance), 1e-300))
-    return len(eps) >= _EACH * len(np.unique(np.floor(eps / apart)))
+    spread = float(along(terms, np.median(eps), kind)[0].spread)
+    return len(eps) >= _EACH * len(np.unique(np.floor(eps / max(spread, 1e-150))))
 
 
 def decays_slowly(terms):

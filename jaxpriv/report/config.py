@@ -130,7 +130,7 @@ def read_toml(path):
     if unknown:
         raise ValueError(
             f"{path}: unknown table [{unknown[0]}]; accepted: [mechanism], [dp_sgd], [[pipeline]], "
-            "[certificate]"
+            "[certificate], and group"
         )
     certificate = content.get("certificate", {})
     given = [name for name in tables if isinstance(content.get(name), (dict, list))]

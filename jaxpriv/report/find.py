@@ -3,7 +3,9 @@
 from functools import cache
 
 from jaxpriv import calibrate
+from jaxpriv.accounting.calibrate import Unbracketed
 from jaxpriv.accounting.privacy_target import target_of
+from jaxpriv.catalogue.noise import SPREAD
 from jaxpriv.report.config import mechanism_from, refuse_missing, refuse_unknown, threat_model_of
 from jaxpriv.report.dp_sgd import DpSgd
 from jaxpriv.report.pipeline import Pipeline
@@ -11,8 +13,10 @@ from jaxpriv.report.pipeline import Pipeline
 FIND = "find"  # a word that no shell takes for something else
 _NOISE = (1e-4, 1e6)
 # where each is looked for; more is less private of all but noise
-_REAL = {"noise_multiplier": _NOISE, "sigma": _NOISE, "scale": _NOISE, "sampling_rate": (1e-9, 1.0),
-         "mu": (1e-6, 1e4), "ratio": (1e-6, 1e4), "epsilon": (1e-6, 1e2)}
+_WHOLE_NOISE = SPREAD.low, SPREAD.high
+_REAL = {"noise_multiplier": _NOISE, "sigma": _WHOLE_NOISE, "scale": _WHOLE_NOISE,
+         "sampling_rate": (1e-9, 1.0), "mu": (1e-6, 1e4), "ratio": (1e-6, 1e4),
+         "epsilon": (1e-6, 1e2)}
 _WHOLE = ("steps", "epochs", "times", "records_per_user")
 _MOST = 10**7  # of what is counted
 
@@ -106,10 +110,19 @@ def _found_in_pipeline(settings, targets, adversary):
     if key in _WHOLE:
         value = _last_whole(lambda count: bool(target.holds(_row_of(make(count), adversary))), key)
     else:
-        value = calibrate(lambda number: _row_of(make(number), adversary), **targets,
-                          bracket=_REAL[key])
+        value = _real(lambda number: _row_of(make(number), adversary), targets, key)
     where = {key: value, **({"step": place + 1} if len(steps) > 1 else {})}
     return where, value, make(value)
+
+
+def _real(make_curve, targets, name):
+    try:
+        return calibrate(make_curve, **targets, bracket=_REAL[name])
+    except Unbracketed as error:
+        low, high = _REAL[name]
+        raise ValueError(
+            f"the target {error.verb} at {name} = {low:g} as well as at {high:g}"
+        ) from None
 
 
 def _last_whole(holds, name):

@@ -69,6 +69,8 @@ def attribute_success(experiment, baseline):
 def bounds_of_attribute_success(experiment, baseline):
     """Certified (lower, upper). Where the power at the level that belongs to s is above s, so is
     the root; where it is below, the root is above that power, for at a higher level it is higher.
+    At levels from 1 - delta(0) on the power is at least delta(0) (`beyond_contact`), hence s = 1 -
+    (1 - delta(0))/odds is below the root, if odds <= 1.
     """
     ulp = xp.finfo(baseline.dtype).eps
     likely, odds, epsilon = _odds(baseline)
@@ -77,9 +79,10 @@ def bounds_of_attribute_success(experiment, baseline):
     levels = xp.stack([level * (1 - 8 * ulp), xp.minimum(level * (1 + 8 * ulp), 1.0)])
     twice = jax.tree.map(lambda leaf: leaf[None], experiment).aligned(levels.shape, levels.dtype)
     low, high = power_bracket(twice, levels)
-    rare = xp.minimum(low[0], root), xp.maximum(high[1], root)
     lower, upper, _ = profile_bounds(experiment, False, epsilon)
     least, most = outward(lower, upper)
+    at_zero = 1 - (1 - least + ulp) / odds * (1 + 8 * ulp)
+    rare = xp.maximum(xp.minimum(low[0], root), at_zero), xp.maximum(high[1], root)
     off = 16 * ulp * (1 + epsilon)
     # a power at level 0 may be less than delta at the farthest eps
     least = xp.where(baseline == 0, 0.0, least)

@@ -16,7 +16,13 @@ from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
-from jaxpriv.tradeoff.stepping import by_three_lines, outward, profile_bounds
+from jaxpriv.tradeoff.stepping import (
+    beyond_contact,
+    beyond_zero,
+    by_three_lines,
+    outward,
+    profile_bounds,
+)
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -234,7 +240,8 @@ def bounds_of_beta(experiment, alpha):
 
     Any x bounds it from below. From above: between three points a concave function lies under the
     chord of the other two, extended; and where its middle value is the largest beyond doubt, it has
-    its maximum between the outer ones.
+    its maximum between the outer ones. Where nearly all is told that is beyond no doubt: then what
+    eps = 0 says serves.
     """
     known = experiment.beta_bracket(alpha)
     if known is not None:
@@ -256,9 +263,11 @@ def bounds_of_beta(experiment, alpha):
             peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
         )
         high = xp.where(xp.isnan(high), flat, high)
+        high = xp.minimum(high, xp.min(beyond_contact(ends, lower, level), 0))
         return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high
 
     lowest, high = by_three_lines(experiment, eps, level, 32 * ulp, bounds_of)
+    high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= flat)))
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
     top = xp.where(alpha <= 0, 1.0, 0.0)
     high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)

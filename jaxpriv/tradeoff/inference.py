@@ -5,7 +5,13 @@ and what Bayes' rule makes of them.
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
 from jaxpriv.tradeoff.evaluate import elementwise
-from jaxpriv.tradeoff.stepping import by_three_lines, outward, profile_near
+from jaxpriv.tradeoff.stepping import (
+    beyond_contact,
+    beyond_zero,
+    by_three_lines,
+    outward,
+    profile_near,
+)
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
 _FARTHEST = 700.0
@@ -23,7 +29,8 @@ def power_bracket(experiment, alpha):
 
     Any x bounds it from above. From below: between three points a convex function lies above the
     chord of the other two, extended; and where its middle value is the least beyond doubt, it has
-    its minimum between the outer ones.
+    its minimum between the outer ones. Where nearly all is told that is beyond no doubt: then what
+    eps = 0 says serves.
     """
     ulp = xp.finfo(alpha.dtype).eps
 
@@ -41,10 +48,12 @@ def power_bracket(experiment, alpha):
         second = xp.maximum(least[1] - fall * (1 + 1e-6), lower[2] + line[1] * (1 - off[1]))
         low = xp.minimum(first, second)
         low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
+        low = xp.maximum(low, 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + ulp))
         return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
 
     low, high = by_three_lines(experiment, _finite_slope(experiment, alpha), alpha, 0.0,
                                bounds_of)
+    low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:
         low = xp.maximum(low, (1 - known[1]) * (1 - 2 * ulp))

@@ -5,6 +5,7 @@ both verify.
 from functools import partial
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 
@@ -49,6 +50,28 @@ def by_three_lines(experiment, eps, alpha, rounding, bounds_of):
 
     start = 1e-7 * (1 + xp.abs(eps)), xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
     return xp.fori_loop(0, 2, look, start)[1:]
+
+
+def beyond_contact(eps, lower, alpha):
+    """An upper bound of f(alpha) from a lower bound of delta at eps, 1 where that says nothing.
+
+    The line of slope -e^eps touches f at some a, e^eps a + f(a) = 1 - delta. Hence a <= (1 - delta)
+    e^-eps, and f <= 1 - delta from there on, for f falls.
+    """
+    ulp = xp.finfo(alpha.dtype).eps
+    rest = xp.minimum(1 - lower + ulp, 1.0)
+    falls = xp.exp(eps) * alpha * (1 - 16 * ulp * (1 + xp.abs(eps)))
+    return xp.where(falls >= rest, rest, 1.0)
+
+
+def beyond_zero(experiment, alpha, vague):
+    """`beyond_contact` of eps = 0 where nothing better is known, by NumPy; else 1."""
+    high = xp.ones_like(alpha)
+    if not xp.any_jax(alpha) and vague.any():
+        own, zero = jax.tree.map(lambda leaf: leaf[vague], experiment), np.zeros(int(vague.sum()))
+        lower, _ = outward(*profile_bounds(own, False, zero)[:2])
+        high[vague] = beyond_contact(zero, lower, alpha[vague])
+    return high
 
 
 def outward(lower, upper):

@@ -61,7 +61,7 @@ def test_decayed_where_it_is_said():
     line = margins.line
 
     def excess(y):
-        return np.log(y) - margins.log_decay(y) - np.log(line.d) - 30.0
+        return np.log(y) - margins.log_decay(y) - np.log(line.d) - enclosure._LITTLE
 
     assert excess(margins.stop) > 0
     assert excess(margins.stop * np.exp(-20 / 8**3 - 1e-9)) <= 0

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+import jaxpriv
 from jaxpriv import relaxed, worst_case
+from jaxpriv.tradeoff import stepping
 
 NORM = scipy.stats.norm
 ALPHA = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0])
@@ -63,6 +65,37 @@ def test_beta_of_rare_errors():
     assert low <= truth + 1e-16
     assert truth <= high + 1e-16
     assert high - low < 1e-10
+
+
+@pytest.mark.parametrize("make", [
+    lambda: jaxpriv.compose(worst_case.subsampled_gaussian(2.0, 0.2, 1),
+                            worst_case.randomized_response(30.0)),
+    lambda: jaxpriv.compose(worst_case.laplace(1.0), worst_case.randomized_response(30.0)),
+])  # fmt: skip
+def test_who_tells_nearly_all(make):
+    """No more than the response alone at both ends, and no less than what delta(0) leaves."""
+    curve = make()
+    rest = 1 - curve.advantage_bounds()[0]
+    assert rest < 1e-11
+    for alpha in (1e-11, 1e-6, 1e-3, 0.5, 1 - 1e-3):
+        low, high = curve.beta_bounds(alpha)
+        assert low <= np.exp(-30.0)  # of the response alone, at any level above it
+        assert 0 < high <= rest + 1e-14
+        assert 1 - curve.reconstruction_success_bounds(alpha)[0] <= rest + 1e-14
+    low, high = curve.attribute_inference_success_bounds(0.1)
+    assert 1 - 10 * rest < low <= high < 1
+
+
+def test_nothing_is_beyond_the_contact_before_it():
+    """A level below the contact's has a type II error above 1 - delta(0)."""
+    curve = worst_case.gaussian(1.0).symmetric()
+    alpha, eps = np.array([0.05, 0.3, 0.7]), np.zeros(3)
+    lower = np.full(3, curve.delta_bounds(0.0)[0])
+    found = stepping.beyond_contact(eps, lower, alpha)
+    np.testing.assert_array_equal(found[:2], 1.0)
+    assert curve.beta_bounds(0.7)[0] <= found[2] < 1
+    # as if it were beyond
+    assert 1 - lower[0] < curve.beta_bounds(0.05)[0]
 
 
 def test_mu():
