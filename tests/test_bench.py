@@ -32,6 +32,7 @@ def test_starts_without_a_path(name, tmp_path):
     assert f"python bench/{name}" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["attacks.py", "composition.py", "glrt_million.py", "ncx2_vs_scipy.py"]
 )

@@ -159,6 +159,7 @@ def test_whole_numbers():
     assert noise == 4
 
 
+@pytest.mark.slow
 def test_derivative_in_the_target():
     """mu-GDP at noise 1/mu: d noise/d mu = -1/mu^2; of epsilon and delta against differences."""
     slope = jax.grad(lambda mu: calibrate(lambda s: worst_case.gaussian(1 / s), mu=mu))(0.25)

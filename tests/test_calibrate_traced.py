@@ -37,6 +37,7 @@ def exceeded(curve, target):
     return 1 - curve.beta_bounds(target["fpr"])[0] > target["tpr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_agrees_with_numpy(maker, target):
@@ -59,6 +60,7 @@ def test_agrees_with_numpy(maker, target):
     assert not exceeded(curve, given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wide", [True, False])
 def test_a_thousand_targets_in_one_call(wide):
     """Every answer meets its target by NumPy's bound, tightly, and so it is in float32."""
@@ -109,6 +111,7 @@ def test_known_numbers_keep_their_digits(delta):
     assert worst_case.gaussian(1 / float(found)).delta_bounds(1.0)[1] <= delta
 
 
+@pytest.mark.slow
 def test_by_what_it_takes_from_around():
     """Numbers, whole numbers and targets may all be traced, and mapped over."""
 
@@ -130,6 +133,7 @@ def test_by_what_it_takes_from_around():
             np.testing.assert_allclose(by_epsilon, difference, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_derivatives():
     """grad of jit, jit of grad, vmap of grad, and twice, against differences."""
 
@@ -167,6 +171,7 @@ def test_derivatives_of_the_other_targets(target):
         np.testing.assert_allclose(jax.grad(jax.jit(scale))(value), want, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_value_next_to_a_derivative_in_float32():
     """Outside `jit` NumPy finds it; as float32 it is on the private side, too."""
     with jax.enable_x64(False):
@@ -177,6 +182,7 @@ def test_value_next_to_a_derivative_in_float32():
             assert worst_case.gaussian(1 / found).delta_bounds(float(epsilon))[1] <= 1e-5
 
 
+@pytest.mark.slow
 def test_whole_numbers():
     """The last number of steps, or the first noise, that is private enough: as outside `jit`."""
 
@@ -198,6 +204,7 @@ def test_whole_numbers():
             np.testing.assert_array_equal(found, [noise(mu) for mu in mus])
 
 
+@pytest.mark.slow
 def test_nan_where_there_is_no_answer():
     """Brackets at both ends of which the target holds or fails, and numbers that are no targets."""
     with jax.enable_x64(True):
@@ -243,6 +250,7 @@ def test_a_kink_and_a_jump():
         assert jump(4.5) < 5.0
 
 
+@pytest.mark.slow
 def test_relaxed_adversary():
     """A law whose tails are contour integrals."""
 

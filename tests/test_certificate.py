@@ -76,6 +76,7 @@ def by_name(certificate):
     return {row["adversary"]: row for row in certificate["adversaries"]}
 
 
+@pytest.mark.slow
 def test_gaussian():
     """Two releases of 3 dimensions: worst case first, one dimension, three dimensions."""
     mechanism = Mechanism("gaussian", (1.0, 2.0), (2.0, 2.5), dim=3)

@@ -30,6 +30,7 @@ from tests.stats.checks import compilations
 GAUSSIAN = ["certify", "--sensitivity", "1", "--std", "2"]
 
 
+@pytest.mark.slow
 def test_certify_prints_writes_and_draws(environment, tmp_path):
     """The numbers of all three outputs are those of `certify`,
     computed here without the command's compiler settings.
@@ -56,6 +57,7 @@ def test_certify_prints_writes_and_draws(environment, tmp_path):
     assert len(picture) > 20_000
 
 
+@pytest.mark.slow
 def test_readme_shows_what_the_command_prints(environment):
     done = run(environment, "certify", "examples/diabetes_means.toml")
     printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().split("\n"))
@@ -118,6 +120,7 @@ def test_unequal_releases_from_a_file(environment, tmp_path):
     assert certificate["adversaries"][0]["mu_at_slack"] == pytest.approx(want, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["worst-case", "relaxed"])
 def test_calibrate_meets_the_target(environment, adversary):
     done = run(environment, "calibrate", "--noise", "laplace", "--sensitivity", 3, "--epsilon", 0.5,
@@ -325,6 +328,7 @@ def test_commands_of_the_readme_are_understood(monkeypatch):
             assert described(arguments)
 
 
+@pytest.mark.slow
 def test_interrupt_ends_with_one_line(environment, tmp_path):
     """Ctrl-C while it reads: a pipe can be opened to write once it has a reader,
     however slow the machine is.

@@ -116,7 +116,7 @@ REFUSED = {
     "no relaxed adversary": (pipeline(USERS), "relaxed"),
     "target fails at steps = 1": (
         pipeline(USERS | {"noise_multiplier": 0.1, "steps": "find"}), "worst-case"),
-    "target fails at noise_multiplier = 0.0001 as well as at 1e+06": (
+    "target fails at noise_multiplier = 0.0001 as well as at 1e.06": (
         pipeline(USERS, {"mechanism": "approximate_dp", "epsilon": 0.1, "delta": 0.02}),
         "worst-case"),
     "std = 2.0 is what is to be found": (

@@ -20,6 +20,7 @@ def fresh(code):
     ).stdout
 
 
+@pytest.mark.slow
 def test_readme_s_names_are_reached():
     """`jaxpriv.report...` as README writes it, without another import; and nothing heavy before."""
     told = fresh(

@@ -81,6 +81,7 @@ def test_golden():
     check_golden()
 
 
+@pytest.mark.slow
 def test_profile():
     check_profile()
 
@@ -328,6 +329,7 @@ def test_noisy_game():
     check_noisy_game()
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_given_covariance():
     gradient, mean, covariance, n, noise = anisotropic()
 
@@ -353,6 +355,7 @@ def test_derivatives_of_a_given_covariance():
         )
 
 
+@pytest.mark.slow
 def test_derivatives():
     """In every parameter, forward and reverse, against differences; through jit and vmap."""
     at = np.array([30.0, 12.0, 40.0, 0.2, 3.0])

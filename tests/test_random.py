@@ -159,6 +159,7 @@ def test_no_secret_is_a_constant_of_a_program(transform):
             program(jnp.zeros(2))
 
 
+@pytest.mark.slow
 def test_tails():
     check_tails(histogram(random.normal, 2)[0])
 
@@ -197,6 +198,7 @@ def check_moments():
         assert scipy.stats.kstest(x, "norm").pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_moments():
     check_moments()
 
@@ -214,6 +216,7 @@ def check_independent():
     assert scipy.stats.chisquare(signs).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_independent():
     check_independent()
 
@@ -232,6 +235,7 @@ def test_slip_is_seen(name, monkeypatch):
     check_is_red(monkeypatch, random, "normal", lambda *given: wrong(true(*given)), check)
 
 
+@pytest.mark.slow
 def test_transformations():
     """A number is the same alone, among others, in another shape, jitted, mapped, in a loop."""
     key, normal = jax.random.key(4), partial(random.normal, dtype=jnp.float32)
@@ -280,6 +284,7 @@ np.savez(sys.argv[1], split=split, whole=whole, devices=len(jax.devices()))
 """
 
 
+@pytest.mark.slow
 def test_devices(tmp_path):
     """The same bits on one device and on eight."""
     found = []

@@ -164,6 +164,7 @@ def check_decisions():
     np.testing.assert_array_equal(drawn, [value for value, _ in want])
 
 
+@pytest.mark.slow
 def test_decisions():
     check_decisions()
 
@@ -179,6 +180,7 @@ def eight_digits_less(*given, true=random_grid._times):
     return [*found[:3], found[3] & np.uint64(0xFFFFFF00)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "wrong"), [("_TERMS", 24), ("_times", eight_digits_less)])
 def test_lost_digits_are_seen(name, wrong, monkeypatch):
     check_is_red(monkeypatch, random_grid, name, wrong, check_decisions)
@@ -217,6 +219,7 @@ def check_law(size=2**20):
                 assert scipy.stats.chisquare(digits).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_law():
     check_law()
 
@@ -250,6 +253,7 @@ def check_rest(size=8_000):
     assert abs(signs - size / 2) < 5 * np.sqrt(size) / 2
 
 
+@pytest.mark.slow
 def test_rest():
     check_rest()
 
@@ -277,6 +281,7 @@ def check_tails():
     assert np.all(bins[1] > 100)
 
 
+@pytest.mark.slow
 def test_tails():
     check_tails()
 
@@ -322,6 +327,7 @@ def check_independent():
         assert scipy.stats.chi2_contingency(table).pvalue > 1e-5
 
 
+@pytest.mark.slow
 def test_independent():
     check_independent()
 
@@ -342,6 +348,7 @@ def test_slip_is_seen(name, monkeypatch):
     check_is_red(monkeypatch, random, "rounded_normal", lambda *given: wrong(true(*given)), check)
 
 
+@pytest.mark.slow
 def test_transformations():
     """A number is the same alone, among others, in another shape, on a coarser grid, jitted,
     mapped, in a loop.
@@ -362,6 +369,7 @@ def test_transformations():
     np.testing.assert_array_equal(looped, alone)
 
 
+@pytest.mark.slow
 def test_many_open_in_one_row(monkeypatch):
     """More than are filled in at a time, and several in a row: all come from their own words."""
     true = random_grid.from_words
@@ -395,6 +403,7 @@ np.savez(sys.argv[1], split=split, devices=len(jax.devices()))
 """
 
 
+@pytest.mark.slow
 def test_devices(tmp_path):
     """The same bits here and split over four devices, of a program without float64."""
     environment = {**os.environ, "JAX_PLATFORMS": "cpu",

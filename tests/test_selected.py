@@ -49,6 +49,7 @@ def failed(certificate):
     return [check["where"] for check in again(certificate)["checks"] if not check["holds"]]
 
 
+@pytest.mark.slow
 def test_numbers(written, certificate):
     _, best = written
     (row,) = certificate["adversaries"]
@@ -84,10 +85,12 @@ def check_row():
     assert row["epsilon_lower"] <= row["epsilon"]
 
 
+@pytest.mark.slow
 def test_row():
     check_row()
 
 
+@pytest.mark.slow
 def test_row_of_one_training_is_seen(monkeypatch):
     plan = training.Plan(100, 100, (1.0,), 2)
     points = [(plan.profile().epsilon(delta)[1], delta) for delta in (0.1, 1e-2, 1e-3, 1e-5, 1e-6)]
@@ -122,6 +125,7 @@ def test_verified(certificate):
     assert {"worst case: epsilon", "selection: epsilon_of_one", "selection: sentence"} <= seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "value", "where"), [
     (("adversaries", 0, "epsilon"), lambda e: e * (1 - 1e-7), "worst case: epsilon"),
     (("adversaries", 0, "advantage"), lambda a: 0.9 * a, "worst case: advantage"),

@@ -112,6 +112,7 @@ def free_port():
     raise OSError("no port is free")
 
 
+@pytest.mark.slow
 def test_killed_and_started_again(tmp_path):
     """The file is that of one process, after both were killed amid their work."""
     path = tmp_path / "rows.jsonl"

@@ -74,6 +74,7 @@ def check_game(kind, noise=0.0, rate=1.0):
     check_power(curve, *scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["easy", "medium", "hard"])
 def test_mean(kind):
     check_game(kind)
@@ -83,6 +84,7 @@ def check_noise():
     check_game("medium", noise=0.02)
 
 
+@pytest.mark.slow
 def test_noise():
     check_noise()
 
@@ -91,6 +93,7 @@ def check_subsampling():
     check_game("medium", rate=0.3)
 
 
+@pytest.mark.slow
 def test_subsampling():
     """The mixture, where the printed Gaussian curve is far away."""
     check_subsampling()
@@ -119,6 +122,7 @@ def check_misspecified():
     assert curve.gdp_mu() < target.empirical_mean(target.leakage_score(z, p, variance, N)).gdp_mu()
 
 
+@pytest.mark.slow
 def test_misspecified():
     check_misspecified()
 
@@ -189,6 +193,7 @@ def check_estimator():
     np.testing.assert_allclose(got, want, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_estimator():
     check_estimator()
 
@@ -212,6 +217,7 @@ def test_privacy_onion():
     assert np.max(after) > 2 * np.max(before[kept])
 
 
+@pytest.mark.slow
 def test_derivatives():
     """In the score, zero at no leak; in the target through the score."""
     np.testing.assert_allclose(

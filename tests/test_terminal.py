@@ -108,6 +108,7 @@ def test_what_is_not_known_in_ascii_is_escaped():
     assert "[bold] 1" in shown(Sheet("t", ["a", "b"], [["[red]", "[bold] 1"]]), 80)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}]
 )
@@ -124,6 +125,7 @@ def test_certificate_in_ascii(environment, changes):
     assert b"\\u" not in done.stdout
 
 
+@pytest.mark.slow
 def test_forty_columns(environment):
     """Every number of the table in README."""
     wide = (ROOT / "README.md").read_text()
@@ -160,6 +162,7 @@ def on_a_terminal(arguments, environment):
     return process.wait(), seen.decode(), output.decode()
 
 
+@pytest.mark.slow
 def test_certify_shows_that_it_works_on_a_terminal_only(environment):
     code, seen, output = on_a_terminal(
         command("certify", "--sensitivity", 1, "--std", 2, "--json"), environment

@@ -47,6 +47,7 @@ def training(tmp_path_factory):
     return folder / "certificate.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_what_was_certified_holds(name, tmp_path):
     certificate = certify(MECHANISMS[name], 1e-5)
@@ -56,6 +57,7 @@ def test_what_was_certified_holds(name, tmp_path):
     assert failed(read_certificate(path)) == []
 
 
+@pytest.mark.slow
 def test_of_a_training(training, capsys):
     certificate = read_certificate(training)
     found = again(certificate)
@@ -141,6 +143,7 @@ def test_claims_on_the_safe_side_hold(path, value, certificates):
     assert failed(changed(certificates["gaussian"], path, value)) == []
 
 
+@pytest.mark.slow
 def test_what_was_changed_in_a_file_shows(tmp_path, certificates):
     """Claims on the safe side, too, and twelfth digits; not the order of what is written."""
     write_certificate(certificates["gaussian"], tmp_path)
@@ -155,6 +158,7 @@ def test_what_was_changed_in_a_file_shows(tmp_path, certificates):
     assert failed({**written, "digest": written["digest"][:-1]}) == ["digest"]
 
 
+@pytest.mark.slow
 def test_a_digest_of_nothing_is_seen(monkeypatch, tmp_path, certificates):
     check_is_red(monkeypatch, verification, "digest", lambda certificate: certificate["digest"],
                  lambda: test_what_was_changed_in_a_file_shows(tmp_path, certificates))
@@ -190,6 +194,7 @@ def test_mechanisms_that_are_none(mechanism, told):
         again({"mechanism": mechanism, "delta": 1e-5, "adversaries": []})
 
 
+@pytest.mark.slow
 def test_command(tmp_path, capsys):
     path = tmp_path / "certificate.json"
     certificate = certify(MECHANISMS["gaussian"], 1e-5)

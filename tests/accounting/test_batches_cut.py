@@ -78,6 +78,7 @@ def profile(p, q, eps):
 OTHERS = [(-1.0, -1.0, -1.0), (1.0, 1.0, 1.0), (-1.0, 1.0, 0.0), (0.2, -1.0, -0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "other"), [
     ("add_remove", None), pytest.param("zero_out", 0.0, marks=pytest.mark.slow),
     pytest.param("replace_one", -1.0, marks=pytest.mark.slow),

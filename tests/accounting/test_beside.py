@@ -42,6 +42,7 @@ def check_inside(bounds, truth, doubt, width):
     assert high <= low * (1 + width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("way", ["forward", "reversed"])
 def test_overlaps_with_lattices_and_is_narrow(name, way):
@@ -139,6 +140,7 @@ def test_exchanged_hypotheses_are_seen(monkeypatch):
         test_overlaps_with_lattices_and_is_narrow("sampled laplace", "forward")))
 
 
+@pytest.mark.slow
 def test_a_list_of_outcomes():
     """Points of a profile beside users: told by `spelled`."""
     curve = jaxpriv.compose(points.curve([0.1, 1.1], [0.09, 1e-5]),

@@ -71,6 +71,7 @@ def test_phases_of_their_own_lengths():
     np.testing.assert_allclose(found.delta_bounds(0.5), wanted.delta_bounds(0.5), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_inside_programs():
     def delta(noises):
         return jaxpriv.compose(KINDS["one kind"](noises), axis=-1).delta(0.5)

@@ -330,6 +330,7 @@ def test_transform_of_gaussian_noise():
     assert np.all(general.line_error() < 1e-18)
 
 
+@pytest.mark.slow
 def test_batches_and_jit():
     """A batch in one call is the loop over its members, also under jit and vmap."""
     sigma = np.array([0.7, 1.0, 2.0])

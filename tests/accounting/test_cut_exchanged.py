@@ -167,6 +167,7 @@ def test_two_steps_by_quadrature(adjacency):
             assert high - low <= 1e-5 * high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize("arguments", [
     (1.0, 0.01, 1000, 10_000, 150), (1.0, 0.01, 1000, 10_000, 110), (0.7, 0.05, 100, 1000, 70),
@@ -208,6 +209,7 @@ def test_gradients(adjacency):
     np.testing.assert_allclose(slope, [difference(d) for d in steps], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [
     (1e3, 0.5, 10, 4, 2), (1.0, 1e-12, 100, 10**9, 5), (1.0, 1 - 1e-12, 10, 10, 9),
     (0.3, 0.9, 10, 2, 1), (1.0, 0.01, 0, 100, 1), (1.0, 0.5, 3, 10**9, 1),

@@ -313,6 +313,7 @@ def test_symmetric_steps_compose_with_these():
     assert sgd.epsilon(1e-4) < low <= high < sgd.epsilon(1e-4) + 0.5 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("gaussian", marks=pytest.mark.slow), "laplace"])
 def test_executors_agree(kind):
     spreads = np.array([0.4, 1.0, 3.9, 4.1, 60.0])

@@ -14,6 +14,7 @@ from jaxpriv.composition.enclosure import _told_once, brackets_near
 from tests.slips import check_is_red
 
 
+@pytest.mark.slow
 def test_gradient_by_the_rate_at_one():
     """From below, as at any other rate."""
 
@@ -53,6 +54,7 @@ def test_fractional_steps():
     np.testing.assert_allclose(curve(0.5, np.array([1.0, 0.5])).delta(1.0)[0], exact, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [False, True])
 def test_float32_parameters_are_taken_as_they_are(traced):
     """1/0.7 is computed from the float32 0.7 in float64; and 0.01 stays the float64 that it is."""
@@ -80,6 +82,7 @@ def test_directions_in_float32():
         assert np.isfinite(replaced.epsilon(1e-5))
 
 
+@pytest.mark.slow
 def test_calibrate_by_what_it_takes_from_around():
     def noise(sensitivity):
         return jaxpriv.calibrate(
@@ -143,6 +146,7 @@ def test_a_line_serves_only_nearby():
     assert width[-1] > 1e-4
 
 
+@pytest.mark.slow
 def test_nodes_too_far_apart_bound_nothing():
     """In a program a rule has 384 nodes, however far its integrand reaches: 7e8 here, in one step
     of (1e6, 1.5e-5) at epsilon = 700. The record in every step bounds it then.
@@ -159,6 +163,7 @@ def test_nodes_too_far_apart_bound_nothing():
     assert high < 0.9 * truth[1]
 
 
+@pytest.mark.slow
 def test_slip_of_the_nodes_is_seen(monkeypatch):
     def sure(height, step):
         return 4 * np.exp(3.0) / jnp.expm1(2 * np.pi * height / step) + 1e-20

@@ -26,6 +26,7 @@ CURVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_points_are_those_of_a_lattice_around_each(name):
     curve = CURVES[name]
@@ -45,6 +46,7 @@ def test_points_are_those_of_a_lattice_around_each(name):
     assert (together[:, 0] <= high + near).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_arrays_say_what_numbers_do(name):
     curve = CURVES[name]
@@ -61,10 +63,12 @@ def test_arrays_say_what_numbers_do(name):
     assert (epsilon <= high * (1 + 1e-7)).all()
 
 
+@pytest.mark.slow
 def test_what_a_lattice_does_not_see_is_asked_alone():
     far_from_the_middle()
 
 
+@pytest.mark.slow
 def test_curves_of_a_batch_are_told_apart():
     ratio = np.array([[0.5, 1.0, 0.5, 1.0, 0.5], [1.0, 0.5, 0.5, 2.0, 2.0]])
     eps = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -78,6 +82,7 @@ def test_curves_of_a_batch_are_told_apart():
         assert truth[0] - 1e-7 <= found[at] <= truth[1] + 1e-7
 
 
+@pytest.mark.slow
 def test_bounds_inside_programs():
     """Found by the adversary's campaign: the shapes of a program's brackets were wrong."""
     curve = CURVES["smooth"]
@@ -93,6 +98,7 @@ def test_bounds_inside_programs():
         assert high[k] - low[k] < 1e-5
 
 
+@pytest.mark.slow
 def test_area_under_the_curve():
     """188 s of one lattice for each of 728 levels; here against a fine sum of tangents."""
     curve = CURVES["smooth"]
@@ -120,6 +126,7 @@ def check_leaps():
     np.testing.assert_allclose(lattice(alpha), response.compose(steps)(alpha), rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_leaps():
     check_leaps()
 

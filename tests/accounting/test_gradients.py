@@ -26,6 +26,7 @@ def value(method, point):
     return METHODS[method](worst_case.subsampled_gaussian(point[0], point[1], point[2]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", [m if m in QUICK else pytest.param(m, marks=pytest.mark.slow) for m in METHODS]
 )

@@ -228,6 +228,7 @@ def test_derivatives():
         np.testing.assert_allclose(reverse[i], (ends[0] - ends[1]) / (2 * h[i]), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_float32_mode():
     """Estimates are made in float64 inside a float32 program."""
     with jax.enable_x64(False):
@@ -244,6 +245,7 @@ def profile(points, masses, eps):
     return np.sum(masses * np.maximum(-np.expm1(eps[:, None] - points), 0.0), -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spacing", [0.3, 0.02])
 def test_lattice_laws_enclose_the_profile(spacing):
     """Up lies above and down below the profile at every eps, on the lattice and between;
@@ -287,6 +289,7 @@ def test_errors(call, match):
         call()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_computed_bounds_nothing():
     """NaN in the composed law gives the bracket [0, 1], never a small upper end."""
     with jax.enable_x64(True):
@@ -297,6 +300,7 @@ def test_what_cannot_be_computed_bounds_nothing():
         assert grid.bracket(law._replace(nu=law.nu * jnp.nan), law.middle) == (-np.inf, 0.0)
 
 
+@pytest.mark.slow
 def test_no_steps():
     """n = 0 leaks nothing."""
     none = worst_case.laplace(0.5).compose(0)
@@ -335,6 +339,7 @@ def test_a_lattice_grows_until_it_is_as_narrow_as_asked(width):
     assert inner_low <= high
 
 
+@pytest.mark.slow
 def test_a_bracket_that_stays_wide_says_so():
     for ask, at in ((LATTICE.epsilon_bounds, 1e-4), (LATTICE.delta_bounds, 0.5)):
         with pytest.warns(jaxpriv.WideBracket, match="1e-12 was asked for"):

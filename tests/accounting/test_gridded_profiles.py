@@ -45,6 +45,7 @@ def test_batches_of_several_curves():
         assert max(low[each], least) <= min(high[each], most)
 
 
+@pytest.mark.slow
 def test_an_eps_without_its_own_lattice_is_seen(monkeypatch):
     check_is_red(monkeypatch, gridded, "_LITTLE", np.inf, lambda: check("bounded losses"))
 

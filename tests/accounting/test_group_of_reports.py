@@ -92,6 +92,7 @@ def test_polygons_in_polygons(name):
     assert (above - below < 1e-9 * (1 + above))[some].all()
 
 
+@pytest.mark.slow
 def test_by_the_general_search():
     for curve, size in (CASES["categories"], CASES["box"]):
         group, slow = curve.group(size), general(curve, size)
@@ -110,6 +111,7 @@ def test_what_is_told_for_sure_grows():
     assert everything.delta_bounds(30.0)[0] > 1 - 1e-12
 
 
+@pytest.mark.slow
 def test_gradients_and_programs():
     """In jit the same numbers; by its parameters as by differences."""
 

@@ -87,6 +87,7 @@ def test_it_is_on_the_unsafe_side():
     assert 0.003 < np.min(np.asarray(excess)[[0, 2, 3, 4]]) < np.max(excess) < 0.18
 
 
+@pytest.mark.slow
 def test_derivatives_and_digits():
     """By noise, rate and steps, finite at no leak; NumPy parameters keep float64 digits."""
 

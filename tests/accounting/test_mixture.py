@@ -59,6 +59,7 @@ def exact(shifts, weights, eps, reverse):
         return mp.log(mp.fsum(w * p for w, p in zip(weights, above[1:])) - mp.exp(eps) * above[0])
 
 
+@pytest.mark.slow
 def test_one_step_is_exact():
     """100 random settings, both directions and signs of epsilon:
     the bracket holds and is narrow.
@@ -165,6 +166,7 @@ def test_brackets_overlap_with_dp_accounting(noise, shifts, weights, steps):
     assert high - low < 1e-8 * high
 
 
+@pytest.mark.slow
 def test_users():
     """One record is DP-SGD as ever; several are their binomial;
     more records, a larger rate or more steps never cost less.
@@ -195,6 +197,7 @@ def test_users():
     assert high < low + 1e-8
 
 
+@pytest.mark.slow
 def test_gradients():
     """In every shift, weight, noise, rate and number of steps, against differences by NumPy."""
     shifts, weights = np.array([0.5, 1.0, 2.0]), np.array([0.9, 0.08, 0.02])
@@ -229,6 +232,7 @@ def test_gradients():
     np.testing.assert_allclose(jax.grad(user)(jnp.array(at)), slopes(user, at), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_both_executors():
     mine = worst_case.gaussian_mixture(*THREE)
     theirs = worst_case.gaussian_mixture(*map(jnp.array, THREE))
@@ -267,6 +271,7 @@ def test_curves_like_any_other():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shifts", "weights"),
     [([0.0, 1.0, 40.0], [0.9, 0.1, 1e-30]), ([0.0, 1e-7], [0.5, 0.5]),

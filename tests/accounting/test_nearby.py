@@ -31,6 +31,7 @@ def check_values(name, method):
     np.testing.assert_allclose(together[same], alone[same], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("method", ["log_delta", "slope", "power"])
 def test_values_are_those_of_one_question(name, method):
@@ -48,6 +49,7 @@ def check_bounds(name):
             assert upper - lower <= 4 * (own_high - own_low) + 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_bounds_hold_and_are_as_narrow(name):
     check_bounds(name)
@@ -76,6 +78,7 @@ def test_lines_serve_several(monkeypatch):
     assert lines(monkeypatch, lambda: curve.delta(1e6 * eps)) == 0  # far apart: side by side
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-sgd", "few steps", "users"])
 def test_auc_is_one_integral(name):
     """P(L > L'), L and L' the losses of both hypotheses: the power at 0 of the steps and the same
@@ -110,6 +113,7 @@ def endless(eps, place):
     yield order, place(eps[order[0]])
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     check_is_red(monkeypatch, nearby, "served", endless,
                  lambda: check_values("dp-sgd", "log_delta"))

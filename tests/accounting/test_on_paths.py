@@ -74,6 +74,7 @@ def test_bounds_hold_at_random(setting):
     check_bound(worst_case.subsampled_gaussian(*arguments), False, eps, FEW)
 
 
+@pytest.mark.slow
 def test_bounds_hold_of_mixtures_at_random():
     random = np.random.default_rng(12)
     for _ in range(8):
@@ -96,6 +97,7 @@ def test_paths_end_frequencies_early():
     assert ends[1] < ends[0] / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "delta", "width"),
     [((1.0, 1e-6, 1e5), 1e-5, 1e-8), ((1.0, 1e-6, 1e5), 1e-6, 1e-7), ((2.0, 1e-5, 1e4), 1e-7, 1e-6),

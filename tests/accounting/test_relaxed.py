@@ -108,6 +108,7 @@ FEW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "rate", "steps", "dim", "added", "epsilon", "delta"), FEW)
 def test_few_steps_in_a_low_dimension(noise, rate, steps, dim, added, epsilon, delta):
     """Their frequencies reach so far that a path must not turn r^2 by more than pi:

@@ -133,6 +133,7 @@ def test_a_lattice_agrees():
             assert low <= together.log_delta(eps) <= high
 
 
+@pytest.mark.slow
 def test_more_and_other_steps():
     curve = worst_case.randomized_response(0.2)
     twice = curve.compose(3).compose(4)
@@ -156,6 +157,7 @@ def test_more_and_other_steps():
     assert low <= one.log_delta(0.5) <= high
 
 
+@pytest.mark.slow
 def test_executors_and_gradients():
     def of(loss, told, eps):
         return worst_case.approximate_dp(loss, told).compose(20).log_delta(eps)

@@ -40,6 +40,7 @@ def optimised(**options):
     )
 
 
+@pytest.mark.slow
 def test_optimum_of_plain_releases():
     """Least sum w sigma^2 at sum 1/sigma^2 = mu^2: sigma_t^2 = sum sqrt(w)/(mu^2 sqrt(w_t)), and
     (sum sqrt(w))^2/mu^2 in all.
@@ -65,6 +66,7 @@ def test_the_budget_holds():
     np.testing.assert_allclose(best.utility, -loss(best.parameters), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_scale_of_the_start_does_not_matter():
     """Nor does the shape of the tree; 0 iterations only scale."""
 

@@ -65,6 +65,7 @@ def test_odds_are_multiplied(reach):
         )
 
 
+@pytest.mark.slow
 def test_exponential_mechanisms_are_covered():
     """Random scores, their neighbours, every candidate: all profiles lie below."""
     rng = np.random.default_rng(5)

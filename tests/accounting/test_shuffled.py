@@ -300,6 +300,7 @@ def test_estimates():
     check_estimates()
 
 
+@pytest.mark.slow
 def test_gradients():
     """Of the estimates in the noise, against differences."""
     for method, value in (("epsilon", 1e-5), ("power", 0.1)):
@@ -487,6 +488,7 @@ def test_sentence_at_its_ends():
             report.if_shuffled(*arguments)
 
 
+@pytest.mark.slow
 def test_certificates_say_so(monkeypatch):
     """In JSON, in the terminal's text, and on the page of a training."""
     monkeypatch.setattr(DpSgd, "relaxed", DpSgd.worst_case)  # which takes seconds

@@ -52,6 +52,7 @@ def pair_of_steps(noise, rate, eps, reverse):
         return mpmath.quad(integrand, sorted(ends))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "rate", "eps", "reverse"),
     [
@@ -167,6 +168,7 @@ def test_rows_of_rare_steps_come_from_laws():
             assert lower <= high[k]
 
 
+@pytest.mark.slow
 def test_few_steps_at_a_small_rate():
     """Where neither transforms nor an even lattice tell anything."""
     curve = worst_case.subsampled_gaussian(1.0, 1e-6, 10)
@@ -178,6 +180,7 @@ def test_few_steps_at_a_small_rate():
     assert curve.delta_bounds(high)[1] <= 1e-12 <= curve.delta_bounds(low)[1]
 
 
+@pytest.mark.slow
 def test_laws_are_asked_where_transforms_do_not_end(monkeypatch):
     """Without a search by transforms, of either direction and of both."""
     def search(*_):

@@ -35,6 +35,7 @@ def refuse(found):
     )
 
 
+@pytest.mark.slow
 def test_new_settings_of_this_run():
     draw, begun, wrong, judged, k = Draw(SEED), time.monotonic(), [], 0, 0
     plan = [QUICK[i] for i in draw.random.permutation(len(QUICK))]

@@ -33,6 +33,7 @@ def drawn_for(seconds, plan, count):
     refuse(wrong)
 
 
+@pytest.mark.slow
 def test_new_settings_of_single_mechanisms():
     drawn_for(3, [(family, "eager", SOON) for family in (*ONE_STEP, *CONSTANT)], 4)
 

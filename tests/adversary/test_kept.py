@@ -188,6 +188,7 @@ def cases():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "mechanism", "direction", "method", "argument"), cases())
 def test_bracket(mode, mechanism, direction, method, argument):
     setting = Setting(mechanism, direction, method, argument)

@@ -134,6 +134,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "eps", "forward"), CASES)
 def test_one_step_along_a_turned_ray(name, eps, forward):
     with precision(200):
@@ -141,6 +142,7 @@ def test_one_step_along_a_turned_ray(name, eps, forward):
         assert abs(float(found.mid()) / once(name, eps, forward) - 1) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "eps", "forward"), CASES)
 def test_two_steps_along_a_turned_ray(name, eps, forward):
     """delta of two steps = E[e^L delta of one at eps - L]; in reverse L is minus the loss."""

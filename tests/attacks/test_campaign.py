@@ -56,6 +56,7 @@ def check_campaign():
         assert auditing.one_run_curve_p_value(low, *leak.proved[1:4]) < 0.01
 
 
+@pytest.mark.slow
 def test_campaign():
     check_campaign()
 
@@ -67,6 +68,7 @@ def test_violation_is_told():
     assert "REFUTED by loss threshold (p = " in str(found).replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_targets_coins_are_their_own():
     """Fair, and the same whatever the shadows; those have every record in exactly half of them."""
     found = run(None, shadows=4)
@@ -88,6 +90,7 @@ def test_nothing_is_seen_where_nothing_is_said():
     assert found.refuted == []
 
 
+@pytest.mark.slow
 def test_models_in_batches_are_the_same():
     sizes = 1, 5, 1000
     one, *others = (run(None, shadows=4, batch_size=size) for size in sizes)
@@ -96,6 +99,7 @@ def test_models_in_batches_are_the_same():
             np.testing.assert_allclose(one.scores[name], other.scores[name], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_pairs_of_several_targets_are_canaries_of_one_run():
     """Trainings that tell everything about all their records, but only one in twenty of them:
     (0, 0.05)-DP. Counted as independent, the pairs would refute it whenever one of them does.
@@ -140,6 +144,7 @@ def overfit(key, data, member):
     return jax.lax.fori_loop(0, 150, step, (start, adam.init(start)))[0]
 
 
+@pytest.mark.slow
 def test_an_overfitted_model_and_few_shadows():
     """Shadows that saw the record tell more; from two that did not, RMIA sees more than LiRA, from
     the same answers. All lie far above the threshold where false positives are to be few.

@@ -30,6 +30,7 @@ def check_mahalanobis():
     np.testing.assert_allclose(canaries.mahalanobis(data, law), want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_mahalanobis():
     check_mahalanobis()
 
@@ -102,6 +103,7 @@ def check_craft():
             assert found < 0.5 * seen[0]
 
 
+@pytest.mark.slow
 def test_craft():
     check_craft()
 

@@ -45,6 +45,7 @@ def check_crafter():
     assert not np.any(jax.vmap(release, (0, None))(keys, False)["y"] == 7)
 
 
+@pytest.mark.slow
 def test_crafter():
     check_crafter()
 
@@ -79,6 +80,7 @@ def check_fixed():
     assert abs(np.mean(scores[member]) - np.mean(scores[~member]) - 45) < 3
 
 
+@pytest.mark.slow
 def test_fixed_target():
     check_fixed()
 
@@ -92,6 +94,7 @@ def check_average():
     assert abs(np.mean(scores[~member])) < 1
 
 
+@pytest.mark.slow
 def test_average_target():
     check_average()
 

@@ -52,6 +52,7 @@ def check_nnx():
                    gradient, parameters)
 
 
+@pytest.mark.slow
 def test_nnx():
     check_nnx()
 
@@ -85,6 +86,7 @@ def check_clip():
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_clip():
     check_clip()
     np.testing.assert_array_equal(attacks.clip(np.zeros(3), 1.0), np.zeros(3))

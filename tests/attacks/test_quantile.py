@@ -29,6 +29,7 @@ def check_law():
     assert np.mean(np.abs(one_law - true)) > 0.6
 
 
+@pytest.mark.slow
 def test_law():
     check_law()
 
@@ -60,6 +61,7 @@ def test_features_that_say_nothing():
     np.testing.assert_allclose(score, want, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_key_the_same_scores_and_vmap():
     features, _, _, seen = drawn(200)
     keys = jax.random.split(KEY, 2)

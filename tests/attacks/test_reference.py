@@ -140,6 +140,7 @@ def test_equal_gradients_count_once():
     check_products(reference.estimate(data, "low_rank", 0.1), dense(data, 0.1))
 
 
+@pytest.mark.slow
 def test_float32():
     data = gradients(40, 300).astype(np.float32)
     law = reference.estimate(data)
@@ -186,6 +187,7 @@ print(json.dumps({"devices": len(law.centred.sharding.device_set), "gap": gap}))
 """
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_sharding():
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
            "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -120,6 +120,7 @@ def check_power(rounds=4000):
         assert found.pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_power_meets_the_theorem():
     check_power()
 
@@ -150,6 +151,7 @@ def check_covariance_power(rounds=4000):
     assert found.violation(target.empirical_mean(0.3 * m)).violated
 
 
+@pytest.mark.slow
 @pytest.mark.optimized  # runs for longer than it compiles
 def test_covariance_score_is_the_log_likelihood_ratio():
     check_covariance_power()
@@ -214,6 +216,7 @@ def check_folded():
             assert scipy.stats.binomtest(int(count), int(member.sum()), power).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_folded():
     check_folded()
 

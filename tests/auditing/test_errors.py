@@ -173,6 +173,7 @@ def check_rate():
     np.testing.assert_allclose(np.mean([rate.estimate for rate in rates]), truth, atol=0.01)
 
 
+@pytest.mark.slow
 def test_tpr_at_fpr():
     check_rate()
 

@@ -70,6 +70,7 @@ def check_guarantee():
         assert np.median(found) > 0.6 * epsilon if delta else np.median(found) > 0.7 * epsilon
 
 
+@pytest.mark.slow
 def test_guarantee():
     check_guarantee()
 

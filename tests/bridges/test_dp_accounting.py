@@ -48,6 +48,7 @@ def theirs(event, relation):
     return pld.PLDAccountant(relation).compose(event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [ADD, REPLACE, NULL], ids=lambda relation: relation.name)
 @pytest.mark.parametrize("name", EVENTS)
 def test_against_their_accountant(name, relation):
@@ -108,6 +109,7 @@ def test_every_event_is_known_or_refused():
                 curve(tree)
 
 
+@pytest.mark.slow
 def test_null_records_go_together():
     """However they are sampled; kept from seed 0 of bench/event_trees.py."""
     fixed = dp_event.SampledWithoutReplacementDpEvent(1000, 47, gaussian(3.456))

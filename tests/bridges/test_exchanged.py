@@ -159,6 +159,7 @@ def test_divergences_beyond_all_epsilons():
     assert found.epsilon(0.5) == math.inf
 
 
+@pytest.mark.slow
 def test_zcdp():
     orders = 1 + np.geomspace(0.01, 1000, 4000)
     for rho, delta in [(0.5, 1e-5), (0.01, 1e-6), (30.0, 1e-10)]:
@@ -205,6 +206,7 @@ def test_losses_taken_by_half_are_noticed(monkeypatch):
     check_is_red(monkeypatch, privacy_loss, "Listing", wrong, check_against_theirs)
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_outcomes():
     theirs = privacy_loss_distribution.from_gaussian_mechanism(1.0)
     losses, probability = saved(theirs._pmf_remove)

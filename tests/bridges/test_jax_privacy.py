@@ -84,6 +84,7 @@ def test_where_the_event_claims_too_much_noise():
     assert claimed < 0.6 * curve(short).epsilon_bounds(1e-5)[0]
 
 
+@pytest.mark.slow
 def test_slips_are_noticed(monkeypatch):
     check_is_red(monkeypatch, bridge, "_noise", lambda event: 2.2, lambda: check_noise(
         "normalised", NULL))  # fmt: skip
@@ -115,6 +116,7 @@ def test_against_our_own():
     assert found.epsilon(1e-5) == pytest.approx(want.epsilon(1e-5), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_calibrated_plan():
     """Noise that their accountant chose, for a target that is kept."""
     chosen = config(noise_multiplier=None, epsilon=2.0, delta=1e-5, iterations=60,

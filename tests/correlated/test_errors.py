@@ -109,6 +109,7 @@ def test_noise_of_a_training_has_these_deviations():
     np.testing.assert_allclose(seen, want, rtol=5 / np.sqrt(2 * runs))
 
 
+@pytest.mark.slow
 def test_derivatives_against_differences():
     steps = 40
     rates = np.linspace(1.0, 0.3, steps)

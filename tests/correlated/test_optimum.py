@@ -92,6 +92,7 @@ def test_dense_with_epochs_is_that_of_one_epoch_times_their_root():
     np.testing.assert_allclose(often.error, 2 * once.error, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["mean", SLOW_MAX])
 def test_bands_beyond_the_separation_gain_nothing(loss):
     """More bands than participations are apart contain fewer: the optimum is no worse, and its
@@ -105,6 +106,7 @@ def test_bands_beyond_the_separation_gain_nothing(loss):
     assert high / low < 1 + 1e-10
 
 
+@pytest.mark.slow
 def test_buffers_from_another_beginning():
     """Two buffers end at the same error, near that of many bands."""
     steps, schema = 200, correlated.MinSeparation(50)
@@ -198,6 +200,7 @@ def test_nothing_is_lost():
     assert correlated.optimise(correlated.banded_square_root(9), 100, iterations=1).iterations == 1
 
 
+@pytest.mark.slow
 def test_a_plan_weighs_bands_against_sampling():
     steps, records, batch, target = 64, 6400, 400, {"epsilon": 8.0, "delta": 1e-5}
     found = correlated.plan(steps, records, batch, bands=[1, 4, 16], **target)

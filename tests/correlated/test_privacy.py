@@ -144,6 +144,7 @@ def test_it_beats_independent_noise():
     assert jaxpriv.correlated is correlated
 
 
+@pytest.mark.slow
 def test_programs_of_single_precision():
     """Noise and target are traced in JAX's own dtype, the strategy is not."""
     strategy = correlated.banded_square_root(4)

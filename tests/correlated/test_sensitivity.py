@@ -90,6 +90,7 @@ def test_dense_is_exact_where_what_is_shared_falls():
             np.testing.assert_allclose(bounds, exact, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_dense_is_no_wider_than_jax_privacy():
     """Algorithm 4 of Choquette-Choo et al. 2023, which ours is the least of several bounds with."""
     random = np.random.default_rng(5)
@@ -146,6 +147,7 @@ def test_epochs_in_a_fixed_order_are_covered():
     np.testing.assert_allclose(worst, max(each), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_derivatives_against_differences():
     steps, schema = 60, correlated.MinSeparation(7)
     cases = [(correlated.banded_toeplitz, np.array([1.0, 0.6, 0.3, 0.1]), schema),

@@ -121,6 +121,7 @@ def test_derivative_of_an_inverse():
         np.testing.assert_allclose(slope[j], want, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_jax_privacy_has_the_same_columns():
     coefficients = [1.0, 0.6, 0.3]
     np.testing.assert_allclose(

@@ -238,6 +238,7 @@ def played(rng, choose, rungs, games, rounds):
     return np.mean(worst > 0)
 
 
+@pytest.mark.slow
 def test_adaptive_adversaries_do_not_beat_the_odometer():
     """Who stops when ahead, and who bets more when behind: the bound fails at any time at all
     in less than delta of the games, and not in none.

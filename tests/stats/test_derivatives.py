@@ -227,6 +227,7 @@ def test_second_derivatives(law, op):
 PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "op"), [("chi2", "logsf"), *[("ncx2", op) for op in LOGS]])
 def test_second_derivatives_of_chi_square(law, op):
     """Against the table: x, df, nc and mixed, nc = 0 included."""

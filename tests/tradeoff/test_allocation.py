@@ -156,6 +156,7 @@ def test_deep_tails_are_bracketed():
     assert high - low < 1e-6
 
 
+@pytest.mark.slow
 def test_properties():
     noises, steps = np.array([0.8, 1.0, 1.5]), np.array([10.0, 100.0, 1000.0])
     eps = random_allocation(noises[:, None], steps).epsilon(1e-5)
@@ -254,6 +255,7 @@ def test_hostile(arguments):
         random_allocation(*arguments)
 
 
+@pytest.mark.slow
 def test_extremes():
     for noise, steps in ((0.01, 10), (1e-3, 1e9), (1e3, 7), (1e12, 1e9)):
         curve = random_allocation(noise, steps)

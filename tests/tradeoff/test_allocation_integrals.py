@@ -127,6 +127,7 @@ def test_few_steps_by_convolution(noise, steps):
         np.testing.assert_allclose(found, truth, rtol=3e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.2, 0.3, 0.5, 1.0, 2.0, 30.0, 1000.0])
 @pytest.mark.parametrize("steps", [2, 3, 10, 100, 10**4])
 def test_brackets_are_narrow_everywhere(noise, steps):
@@ -150,6 +151,7 @@ def test_kept_seeds():
     assert low <= curve.log_delta(0.12264347736048481) <= high
 
 
+@pytest.mark.slow
 def test_larger_deltas_than_at_zero_have_no_epsilon():
     for noise, steps in ((36.1, 6612), (1.5, 1357), (0.6, 796), (3.2, 43)):
         for curve in (random_allocation(noise, steps), random_allocation(noise, steps).reversed()):
@@ -160,6 +162,7 @@ def test_larger_deltas_than_at_zero_have_no_epsilon():
             np.testing.assert_allclose(curve.delta(curve.epsilon(0.1 * top)), 0.1 * top, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_both_executors_agree():
     import jax.numpy as jnp
 

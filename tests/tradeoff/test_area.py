@@ -40,6 +40,7 @@ def check(name, symmetric):
     np.testing.assert_allclose(curve.auc(), by_levels(curve), rtol=3e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dp-sgd", "few steps", "two kinds"])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_by_slopes_and_by_levels(name, symmetric):
@@ -102,6 +103,7 @@ def test_inside_a_program():
     )
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     squares = area._squares
     check_is_red(monkeypatch, area, "_squares", lambda *a: squares(*a) * (1 + 1e-9),

@@ -258,6 +258,7 @@ def test_numpy_in_numpy_out(method):
                     np.testing.assert_allclose(value, exact, rtol=1e-13, err_msg=f"{name}.{method}")
 
 
+@pytest.mark.slow
 def test_jax_anywhere_is_jax_out():
     """A JAX array as parameter or as argument: a JAX array in the promoted dtype;
     Python numbers do not widen it.
@@ -284,6 +285,7 @@ def test_jax_anywhere_is_jax_out():
     assert all(isinstance(end, jax.Array) and end.dtype == jnp.float64 for end in inside)
 
 
+@pytest.mark.slow
 def test_promotion():
     """The result has the promoted dtype; concrete bounds are NumPy float64 whatever comes in,
     and so are Python numbers.

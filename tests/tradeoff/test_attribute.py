@@ -175,6 +175,7 @@ def test_nobody_infers_more():
         assert count > 2 or success >= bound - 4 / np.sqrt(games)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", [pytest.param(0.03, marks=pytest.mark.slow), 0.7])
 def test_executors_and_derivatives(baseline):
     def function(mu, baseline):

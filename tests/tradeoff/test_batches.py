@@ -40,6 +40,7 @@ def test_batch_equals_loop(kind):
         close(f"{kind} table.{method}", np.diag(table), batch, 1e-13)
 
 
+@pytest.mark.slow
 def test_curve_is_a_pytree():
     """A curve passes through jit, vmap and tree.map; its leaves are its parameters."""
     curve = relaxed.gaussian(np.array([0.5, 1.0]), np.array([1.0, 4.0]))

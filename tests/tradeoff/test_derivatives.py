@@ -201,6 +201,7 @@ def test_second_derivatives_of_log_delta(name):
     close(f"{name}.hessian", np.swapaxes(hessian, 0, 1), hessian, 1e-9 * (1 + np.abs(hessian)))
 
 
+@pytest.mark.slow
 def test_derivatives_at_the_ends_are_numbers():
     """No NaN at eps where delta is 0, at delta 0 and 1, alpha 0 and 1, and with no signal."""
     for name in ("gaussian", "laplace", "relaxed_laplace"):
@@ -216,6 +217,7 @@ def test_derivatives_at_the_ends_are_numbers():
                 assert not np.isnan(both[1]).any(), (name, method, parameter, both[1])
 
 
+@pytest.mark.slow
 def test_gradient_through_a_curve():
     """By the leaves of the curve itself, and by the rate of sub-sampling."""
     curve = CATALOGUE["gaussian"].make(jnp.asarray(1.2))

@@ -143,18 +143,21 @@ def compare(name, kind, methods, seed, size=SIZE, inside=False):
         agree(name, kind, method, by_numpy[method], by_jax[method], parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_values_agree(name, kind):
     """Estimates, of JAX arrays as a user calls them."""
     compare(name, kind, VALUES, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), BRACKETS)
 def test_bounds_agree(name, kind):
     """Certified bounds, of tracers."""
     compare(name, kind, BOUNDS, 8, inside=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), SEARCHES)
 def test_mu_agrees(name, kind):
     compare(name, kind, SEARCHED, 9, size=8, inside=True)
@@ -179,6 +182,7 @@ def test_one_step_agrees(adjacency):
     close(f"{adjacency}.subsample", got, want, 1e-13 * np.maximum(1, np.abs(want)))
 
 
+@pytest.mark.slow
 def test_functions_agree():
     """Every other public function that takes numbers."""
     numbers = np.array([0.4, 1.3]), np.array([0.7, 2.0])
@@ -202,6 +206,7 @@ def test_functions_agree():
         close(f"functions.{name}", got, want, 1e-13 * np.maximum(1, np.abs(want)))
 
 
+@pytest.mark.slow
 def test_resilience_agrees():
     """The grids of both executors find the same gap;
     where it is flat the level is known to the root of rounding.
@@ -252,6 +257,7 @@ def test_numpy_compiles_nothing(name):
         assert not found, set(found)
 
 
+@pytest.mark.slow
 def test_tiny_levels_on_a_straight_piece():
     """Below its corner the curve of Laplace noise is 1 - e^ratio alpha:
     the power keeps its digits at any level.

@@ -33,6 +33,7 @@ def largest_height(losses, share):
         return float(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("losses", "share"), [
     ((1000.0, 0.1), 0.36), ((1000.0, 0.1), 1e-9), ((300.0, 0.1), 1e-9), ((30.0, 2.0), 0.36),
     ((800.0, 700.0), 0.36),
@@ -53,6 +54,7 @@ def test_what_tells_everything_has_no_mu():
     assert curve.gdp_mu_bounds()[1] == float("inf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [10.0, 1.0, 0.0437, 0.01, 0.002, 0.001])
 def test_search_reaches_the_closed_form(scale):
     """Sampled at rate 1 the curve is the same, and what is searched for is known: at losses of 500
@@ -68,6 +70,7 @@ def test_search_reaches_the_closed_form(scale):
     assert low <= found <= high * (1 + 1e-8)
 
 
+@pytest.mark.slow
 def test_slip_is_seen(monkeypatch):
     """As if no type I error below 1e-300 mattered."""
     certified = gaussian_mu.certified_mu

@@ -64,6 +64,7 @@ def pairs():
 WEIGHTS = np.array([0.25, 0.75])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "reverse"), list(pairs()))
 def test_profiles_are_averages(pair, reverse):
     pair = [curve.reversed() for curve in pair] if reverse else pair
@@ -92,6 +93,7 @@ def test_batches_of_compositions():
     )
 
 
+@pytest.mark.slow
 def test_inside_programs():
     def delta(noise):
         pair = [W.subsampled_gaussian(n, 0.02, 10, adjacency="zero_out") for n in (noise, 1.5)]

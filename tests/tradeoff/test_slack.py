@@ -88,6 +88,7 @@ def test_brackets_of_sampled_steps_are_narrow(setting):
     check_narrow(*setting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [(0.78, 0.001, 4, 8.7e-4), (0.5, 1e-4, 20, 1e-5)])
 def test_few_rare_steps(setting):
     """Where no line says anything laws do, one for a row of eps."""
@@ -203,6 +204,7 @@ def test_regret_of_gaussian_curves():
     assert 0.4 < low <= high < low + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mu", "regret", "mu of kinks", "regret of kinks"])
 def test_executors_and_derivatives(name):
     """The same digits from JAX, in float64, and slopes as differences have them."""
@@ -227,6 +229,7 @@ def test_executors_and_derivatives(name):
         np.testing.assert_allclose(slope, difference, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_float32():
     found = jax.jit(lambda m: worst_case.gaussian(m).symmetric().gdp_mu(slack=1e-3))(
         jnp.float32(1.0)
@@ -304,6 +307,7 @@ class TestMutations:
         self.red(check_narrow, 3.5, 0.737, 784, 1.2e-3)
         self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
 
+    @pytest.mark.slow
     def test_lines_for_whole_rows_alone(self, monkeypatch):
         monkeypatch.setattr(slack, "_FINE", np.inf)
         self.red(test_few_rare_steps, (0.78, 0.001, 4, 8.7e-4))
@@ -315,6 +319,7 @@ class TestMutations:
         )
         self.red(test_dp_sgd)
 
+    @pytest.mark.slow
     def test_regret_of_one_direction(self, monkeypatch):
         from jaxpriv.tradeoff import regret
 

@@ -138,6 +138,7 @@ def test_errors(call, match):
         call()
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     def of_whole_count(noise, std):
         """As if a record moved the count by 1."""

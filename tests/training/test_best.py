@@ -100,6 +100,7 @@ def cheap(monkeypatch):
     monkeypatch.setattr(Selection, "epsilon", once)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cheap")
 def test_best():
     check_best()
@@ -138,6 +139,7 @@ def check_cost():
         assert chosen.epsilon_lower <= chosen.epsilon_of_one < chosen.epsilon()
 
 
+@pytest.mark.slow
 def test_cost():
     assert np.isclose(exact(0.0, 1e-9, TRIES), 0.0, atol=1e-8)
     with_one = accounting.NegativeBinomialTries(1 + 1e-4)
@@ -151,6 +153,7 @@ def test_cost_of_one_is_seen(monkeypatch):
                  lambda self, delta=None: self._each[0].epsilon(delta or self.delta), check_cost)
 
 
+@pytest.mark.slow
 def test_cost_is_the_accountant_s():
     """But for what drawn noise adds, which it does not know of."""
     plan = training.Plan(1000, 50, (1.5,) * 40, 10)
@@ -160,6 +163,7 @@ def test_cost_is_the_accountant_s():
         assert known <= found <= known * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_cost_of_slow_curves():
     """From few evaluations: no less, and not much more."""
     plan = training.Plan(1000, 100, (4.0,) * 20, 10, sampler=sampling.Shuffled())
@@ -195,6 +199,7 @@ def check_each():
         assert exact(target / 2, 1 / plan.noise_multipliers[0], TRIES) > plan.delta
 
 
+@pytest.mark.slow
 def test_each_of_a_target():
     check_each()
 
@@ -210,6 +215,7 @@ def test_no_target(epsilon):
         Selection.epsilon_of_each(TRIES, one_release, epsilon)
 
 
+@pytest.mark.slow
 def test_a_target_that_none_keeps():
     """Where trainings cost what they cost, whatever is asked of them."""
     plans = (training.Plan(100, 100, (1.0,), 1),)
@@ -217,6 +223,7 @@ def test_a_target_that_none_keeps():
         Selection.epsilon_of_each(TRIES, lambda one: plans, 0.1)
 
 
+@pytest.mark.slow
 def test_points_hold():
     plan = training.Plan(100, 100, (1.0,), 1)
     chosen = Selection(TRIES, (plan,))
@@ -290,6 +297,7 @@ def check_resumed(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_resumed(tmp_path):
     folder = check_resumed(tmp_path)
     # what is left tells of the winner alone
@@ -303,6 +311,7 @@ def test_resumed(tmp_path):
             select(seed=SEED, folder=folder, resume=resume)
 
 
+@pytest.mark.slow
 def test_candidates_are_not_drawn_anew(monkeypatch, tmp_path):
     """With other keys the tries that are there would be of other candidates: that is refused."""
     def redrawn(folder, header, true=best._gone_on):
@@ -313,6 +322,7 @@ def test_candidates_are_not_drawn_anew(monkeypatch, tmp_path):
         check_resumed(tmp_path)
 
 
+@pytest.mark.slow
 def test_secrets_while_it_runs(tmp_path):
     """Keys and tries are their owner's; those of the system differ every time; what is told is told
     before anything is deleted.
@@ -331,6 +341,7 @@ def test_secrets_while_it_runs(tmp_path):
                      jax.random.key_data(training.best.fresh_keys().sampling))
 
 
+@pytest.mark.slow
 def test_an_end_that_was_cut_off(tmp_path, monkeypatch):
     """Done is done: what is left of the tries goes with the next call, and nothing runs again."""
     folder = tmp_path / "run"
@@ -366,6 +377,7 @@ def test_nan_is_worst():
     assert (found.candidate, found.score) == (1.0, -1e300)
 
 
+@pytest.mark.slow
 def test_resumed_with_others(tmp_path):
     """Other candidates, laws, settings or data are refused, with the difference."""
     folder = tmp_path / "run"
@@ -429,6 +441,7 @@ def test_a_broken_header(tmp_path):
             select(folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_start_that_was_cut_off(tmp_path):
     """Keys without a selection drew nothing: a new start makes others."""
     (tmp_path / "keys.json").write_text("half of")

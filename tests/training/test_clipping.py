@@ -166,10 +166,12 @@ def check_non_finite():
     np.testing.assert_array_equal(np.isinf(found.norms), ~mask)
 
 
+@pytest.mark.slow
 def test_non_finite_gradients_count_as_zero():
     check_non_finite()
 
 
+@pytest.mark.slow
 def test_keys_differ_between_examples_not_between_microbatches():
     parameters, examples = problem()
     found = [

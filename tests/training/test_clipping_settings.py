@@ -26,6 +26,7 @@ def fitted(plan=None, records=None, **changes):
     return made.fit(rows, seed=0, plan=plan, record_releases=True, evaluate_every=steps)
 
 
+@pytest.mark.slow
 def test_an_adaptive_norm_goes_to_its_quantile():
     """Means of clipped gradients grow until the clipping norm is the median, 1."""
     adaptive = AdaptiveClipping(1.0, 40, learning_rate=0.5)
@@ -35,6 +36,7 @@ def test_an_adaptive_norm_goes_to_its_quantile():
     np.testing.assert_allclose(found[-20:].mean(), median, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_adaptive_noise_is_what_the_count_leaves():
     """Of noise multiplier 1 the gradients have more, by what the count takes."""
     plan = training.Plan(200, 40, (1.0,) * 200, 5)
@@ -45,6 +47,7 @@ def test_adaptive_noise_is_what_the_count_leaves():
     np.testing.assert_allclose(found.releases.std(), want, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_scaled_gradients_have_scaled_noise():
     """Entries with small releases get less noise than others, at the same clipping norm."""
     plan = Quiet(200, 40, (0.05,) * 200, 5)
@@ -54,6 +57,7 @@ def test_scaled_gradients_have_scaled_noise():
     assert late[:, 2].std() < 0.2 * late[:, 0].std()
 
 
+@pytest.mark.slow
 def test_groups_are_in_the_header(tmp_path):
     """Groups of arrays, which JSON does not hold, and other groups are refused on resumption."""
     def made(share):
@@ -69,6 +73,7 @@ def test_groups_are_in_the_header(tmp_path):
         made(0.5).fit(DATA["x"], seed=0, folder=tmp_path / "run", plan=quiet(6, 3), resume=True)
 
 
+@pytest.mark.slow
 def test_a_moving_norm_resumes(tmp_path):
     """The clipping norm and the scale are in the checkpoint."""
     settings = {"adaptive_clipping": AdaptiveClipping(3.0, 40), "scaling": ScaleThenPrivatise()}

@@ -188,6 +188,7 @@ def check_same(loss, parameters, examples, key=None, tolerance=1e-4, **settings)
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_is_clipped_sum(name):
     loss, parameters, without = PROBLEMS[name]()
@@ -205,6 +206,7 @@ def check_settings():
         check_same(dense, parameters, examples, tolerance=1e-11, clip_norm=0.5, **settings)
 
 
+@pytest.mark.slow
 def test_settings():
     check_settings()
 
@@ -323,6 +325,7 @@ def test_cancelling_rows():
     check_cancelling()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "width"), [(64, 512), (16, 5000)])
 def test_rounding_of_long_rows(rows, width):
     """Lengths are never too small, whether all products round in one direction, or cancel."""
@@ -385,11 +388,13 @@ def check_overflow():
     assert 0 < found.non_finite < SIZE
 
 
+@pytest.mark.slow
 def test_non_finite():
     check_non_finite()
     check_overflow()
 
 
+@pytest.mark.slow
 def test_inside_a_sharded_step():
     """As the trainer calls it: parts of the model closed over, in a mapped program."""
     mesh, everyone, split = sharding.data_mesh(), sharding.EVERYWHERE, sharding.SPLIT
@@ -448,6 +453,7 @@ def test_errors(settings, match):
         training.ghost_clipped_sum(dense, {"w": np.arange(3)}, sequences(), clip_norm=1.0)
 
 
+@pytest.mark.slow
 def test_what_is_no_scalar_is_refused():
     with pytest.raises(TypeError, match="scalar"):
         training.ghost_clipped_sum(

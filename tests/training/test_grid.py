@@ -49,6 +49,7 @@ def check_sum(**given):
     assert found.non_finite == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"microbatch": 4}, {"per_layer": True, "microbatch": 1},
                                    {"mask": np.arange(SIZE) % 3 != 0},
                                    {"per_layer": training.Groups(str, {"['w']": .8, "['b']": .6})}])
@@ -120,6 +121,7 @@ def check_sensitivity():
             assert longest * noise / 2.0**bits > 0.99  # nothing is given away
 
 
+@pytest.mark.slow
 def test_sensitivity():
     check_sensitivity()
 
@@ -128,6 +130,7 @@ def to_nearest(rows, scale):
     return jnp.round(rows * scale).astype(jnp.int32)
 
 
+@pytest.mark.slow
 def test_rounding_to_nearest_is_seen(monkeypatch):
     """Many entries of half a cell become longer together."""
     check_is_red(monkeypatch, grid, "_rounded", to_nearest, check_sensitivity)
@@ -184,6 +187,7 @@ def check_mean():
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / math.sqrt(first.size)
 
 
+@pytest.mark.slow
 def test_mean():
     check_mean()
 
@@ -214,6 +218,7 @@ def check_attack():
     assert last_digits(both[0]).any() == last_digits(both[1]).any()
 
 
+@pytest.mark.slow
 def test_attack():
     check_attack()
 
@@ -235,6 +240,7 @@ np.save(sys.argv[1], jax.jit(step)(rows, jnp.arange(4, dtype=jnp.uint32)))
 """
 
 
+@pytest.mark.slow
 def test_devices(tmp_path):
     """A step is the same, bit by bit, on one device and on four."""
     for devices in (1, 4):
@@ -245,6 +251,7 @@ def test_devices(tmp_path):
     np.testing.assert_array_equal(*(np.load(tmp_path / f"{n}.npy") for n in (1, 4)))
 
 
+@pytest.mark.slow
 def test_traced_settings():
     """A schedule's noise, inside a program, is that of numbers."""
     parameters, examples = problem(jnp.float32)
@@ -325,6 +332,7 @@ SLIPS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLIPS)
 def test_slip_is_seen(name, monkeypatch):
     attribute, wrong, check = SLIPS[name]

@@ -38,6 +38,7 @@ def check_groups():
     np.testing.assert_allclose(flat(found.total), expected, rtol=3e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_groups():
     check_groups()
 
@@ -93,6 +94,7 @@ def test_errors(call, match):
         call()
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     def whole(self, parameters, true=Groups.limits):
         groups, shares = true(self, parameters)

@@ -45,6 +45,7 @@ def crashed(folder, **changes):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [({}, {"model": jnp.full(5, 0.1, jnp.float32)}),
@@ -115,6 +116,7 @@ def test_noise_of_narrow_types(dtype):
         assert len(np.unique(np.asarray(noisy, np.float32))) > 1500
 
 
+@pytest.mark.slow
 def test_two_starts_at_once(tmp_path):
     """The second is refused, and takes nothing away."""
     folder = tmp_path / "run"
@@ -179,6 +181,7 @@ def test_bad_plans(changes, words):
         )
 
 
+@pytest.mark.slow
 def test_edited_keys(tmp_path):
     """A run with a seed stays not private; other noise for the same steps is refused."""
     folder = tmp_path / "run"
@@ -225,6 +228,7 @@ def test_scales_beyond_float32(clip_norm):
             attempt()
 
 
+@pytest.mark.slow
 def test_interrupted_before_the_report(tmp_path):
     """Until the report is there the run can be gone on with,
     to the same result without a further step.
@@ -268,6 +272,7 @@ def test_releases_from_the_start_or_not_at_all(tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["{}", "[1]", "1", '{"step": "a"}', "null", '{"step"'])
 def test_rows_that_are_none(tmp_path, line):
     folder = crashed(tmp_path / "run")
@@ -285,6 +290,7 @@ def test_data_of_odd_types(tmp_path, x, words):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_narrow_data_are_kept_apart(tmp_path):
     """bfloat16 records have a fingerprint as well."""
     narrow = {**DATA, "x": jnp.asarray(DATA["x"], jnp.bfloat16)}
@@ -320,6 +326,7 @@ def check_certificate(trained, folder, epsilon=None):
     assert json.loads((folder / "certificate.json").read_text()) == with_digest(certificate)
 
 
+@pytest.mark.slow
 def test_certificate_from_python(tmp_path):
     """Audit, pages and parameters of any training; a model's arrays have its names."""
     def of_net(model, example, key):

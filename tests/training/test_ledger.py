@@ -99,6 +99,7 @@ def test_missing_and_present(tmp_path, path):
     assert spent(path) == (HEADER, 9)
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time(path):
     script = f"from jaxpriv.training.ledger import Ledger\nLedger.open({str(path)!r})"
     with Ledger.open(path):

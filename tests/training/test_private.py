@@ -39,10 +39,12 @@ def check_loop():
     assert int(state.steps) == 12
 
 
+@pytest.mark.slow
 def test_loop():
     check_loop()
 
 
+@pytest.mark.slow
 def test_epsilon_counts():
     made = training.private(loss, optax.sgd(0.5), plan())
     for steps in (0, 5, 12):
@@ -52,6 +54,7 @@ def test_epsilon_counts():
     assert made.epsilon(state) > 1
 
 
+@pytest.mark.slow
 def test_after_the_plan_nothing_is_released():
     made = training.private(loss, optax.sgd(0.5), plan(3))
     end = run(made, 3)
@@ -59,6 +62,7 @@ def test_after_the_plan_nothing_is_released():
     assert int(made.step(end, DATA).steps) == 3
 
 
+@pytest.mark.slow
 def test_an_overflow_ends_it(monkeypatch):
     module = sys.modules["jaxpriv.training.private"]
     monkeypatch.setattr(module, "physical_batch", lambda *_: (4, 4))
@@ -70,6 +74,7 @@ def test_an_overflow_ends_it(monkeypatch):
         made.epsilon(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "strategy"),
     [(sampling.BallsInBins(), correlated.Identity()), (sampling.Shuffled(), correlated.Identity()),
@@ -89,6 +94,7 @@ def test_every_sampler_and_noise(sampler, strategy):
     np.testing.assert_allclose(state.model, want.model, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_modules_and_programs():
     """An NNX module comes back as one, and steps go into one program."""
     model = nnx.Linear(5, 1, rngs=nnx.Rngs(0))

@@ -208,6 +208,7 @@ def test_users():
             plan_of(KINDS[name], records_per_user=3)
 
 
+@pytest.mark.slow
 def test_dirac_canaries_take_part_as_records_do():
     """Those in the data, by the sampler's own law; those outside never."""
     members = np.array([True, False, True, True])

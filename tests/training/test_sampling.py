@@ -35,10 +35,12 @@ def check_frequencies():
         assert abs(sizes.var() / law.var() - 1) < 0.15
 
 
+@pytest.mark.slow
 def test_frequencies():
     check_frequencies()
 
 
+@pytest.mark.slow
 @pytest.mark.optimized  # runs for longer than it compiles
 def test_small_rates_are_exact():
     """A rate of 1e-4 is met within its statistical error of 0.6%,
@@ -53,6 +55,7 @@ def test_small_rates_are_exact():
     assert abs(np.sum(counts) - 30_000) < 4 * np.sqrt(30_000)
 
 
+@pytest.mark.slow
 def test_extremes_and_traced_rates():
     key = jax.random.key(0)
     assert np.all(training.poisson_sample(key, 9, 1.0, 9).mask)

@@ -109,6 +109,7 @@ def test_parts_in_two_processes(whole, tmp_path):
     assert spent(tmp_path / "run" / "ledger.jsonl")[1] == 4
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_microbatch():
     """The program of a step holds gradients of a microbatch:
     halving it halves what is beyond parameters and batch.
@@ -139,6 +140,7 @@ def test_memory_is_that_of_a_microbatch():
     assert sizes[1] < 20 * 4 * d
 
 
+@pytest.mark.slow
 def test_one_process_is_the_same_as_before():
     """The module that the processes run is that of the other tests."""
     assert train(noisy=False).releases.shape == (20, 5)

@@ -80,10 +80,12 @@ def check_release():
     assert np.mean(found[1:] * found[:-1]) < -0.2 * np.mean(found**2)  # which itself is not
 
 
+@pytest.mark.slow
 def test_release():
     check_release()
 
 
+@pytest.mark.slow
 def test_resumed_bit_by_bit(tmp_path):
     """What is kept of the noises goes on where it stopped."""
     class Stop(Exception):
@@ -119,6 +121,7 @@ def test_resumed_bit_by_bit(tmp_path):
         made().fit(DATA, seed=2, plan=other, folder=tmp_path / "run", resume=True)
 
 
+@pytest.mark.slow
 def test_plans_choose_the_noise():
     """Banded noise with groups; bands and groups together; buffers in order: each meets its target,
     and adds less to the sums than independent noise does.
@@ -183,6 +186,7 @@ def make(**changes):
                               **{"batch_size": 10, "steps": 5, **changes})
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     """Noise of another step's place, and independent noise sold as correlated."""
     true = streams.stream_of

@@ -79,6 +79,7 @@ def test_everything_unless_chosen():
     assert training.trainable(tree)[0] is tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summed", [training.clipped_sum, training.ghost_clipped_sum])
 def test_gradients_are_those_of_the_part(summed):
     """Of a Linen network: the chosen columns of all gradients, and clipping by their length."""
@@ -96,6 +97,7 @@ def test_gradients_are_those_of_the_part(summed):
     np.testing.assert_allclose(flat(found.total), rows.sum(0), rtol=2e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_trains_the_part_alone():
     """As the trainer's model, with the loss of the whole."""
     model = Adapted(nnx.Rngs(0))

@@ -42,10 +42,12 @@ def check_released():
     check_noise(found.releases, 0.0, 2.0 * 1.0 / 40)
 
 
+@pytest.mark.slow
 def test_released():
     check_released()
 
 
+@pytest.mark.slow
 def test_result(recorded):
     """All numbers of a result belong together."""
     assert (recorded.steps, recorded.spent) == (STEPS, STEPS)
@@ -89,6 +91,7 @@ class LinenNet(linen.Module):
         return linen.Dense(1, name="out")(jnp.tanh(linen.Dense(4, name="hidden")(x)))[0]
 
 
+@pytest.mark.slow
 def test_nnx_and_linen_are_trained_alike():
     """The same weights, data and keys give the same weights, each in the clothes of its library."""
     net = Net(nnx.Rngs(0))
@@ -121,6 +124,7 @@ def test_nnx_and_linen_are_trained_alike():
     assert net.out.kernel[...].shape == (4, 1)
 
 
+@pytest.mark.slow
 def test_keys_reach_the_loss():
     """Every example of every step has its own: the mean of what they draw says so."""
     def drawn(w, example, key):
@@ -132,6 +136,7 @@ def test_keys_reach_the_loss():
     assert len(set(sums.tolist())) == STEPS
 
 
+@pytest.mark.slow
 def test_entropy_by_default():
     """Two runs without a seed have nothing in common, and say that they are private."""
     flat = trainer(loss=lambda w, example, key: 0.0 * jnp.sum(w))
@@ -140,6 +145,7 @@ def test_entropy_by_default():
     assert not np.any(np.asarray(one.model) == np.asarray(other.model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [4, 10])
 def test_resumed_is_the_same(tmp_path, stop, recorded):
     """Stopped after some steps by an error in an evaluation, and gone on with:
@@ -197,6 +203,7 @@ def test_keys_are_the_owner_s_alone(tmp_path):
     assert json.loads((folder / "keys.json").read_text())["private"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [({"clip_norm": 2.0}, "clip_norm: 1.0 -> 2.0"),
@@ -211,6 +218,7 @@ def test_changed_configurations_are_refused(tmp_path, changes, words):
     assert trainer().fit(DATA, folder=folder, resume=True).steps == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"optimizer": optax.sgd(0.25, momentum=0.5)},
@@ -247,6 +255,7 @@ def test_stopped_early_and_cut_off(tmp_path, monkeypatch):
     assert equal(one.model, other.model)
 
 
+@pytest.mark.slow
 def test_other_data_and_broken_runs_are_refused(tmp_path):
     """Each with its reason; the run itself can still go on."""
     folder = stopped(tmp_path)
@@ -275,6 +284,7 @@ def test_other_data_and_broken_runs_are_refused(tmp_path):
     assert made.fit(DATA, folder=folder, resume=True).steps == STEPS
 
 
+@pytest.mark.slow
 def test_corrupt_checkpoint(tmp_path):
     """It is named; without it the run goes on from the one before, to the same end."""
     folder = stopped(tmp_path, seed=5)
@@ -306,6 +316,7 @@ def test_ledger_of_too_little(tmp_path):
         trainer().fit(DATA, folder=folder, resume=True)
 
 
+@pytest.mark.slow
 def test_full_disk(tmp_path, monkeypatch):
     """No step runs that the ledger could not count."""
     ran = []
@@ -360,6 +371,7 @@ def test_early_stop():
     )
 
 
+@pytest.mark.slow
 def test_dirac_canaries():
     """Those in the data show in the releases' sums, by their coin alone,
     as often as records are sampled.
@@ -389,6 +401,7 @@ def test_canary_records():
     assert found.canary_scores.shape == (0,)
 
 
+@pytest.mark.slow
 def test_diagnostics_are_apart(tmp_path):
     """Loss, clipped share and non-finite gradients are told only when asked for,
     in a file of their own.
@@ -407,6 +420,7 @@ def test_diagnostics_are_apart(tmp_path):
     assert not (tmp_path / "other" / "diagnostics.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_metrics_have_epsilon(tmp_path):
     found = trainer(exact=True).fit(DATA, seed=0, folder=tmp_path / "run", evaluate_every=5)
     rows = [
@@ -462,6 +476,7 @@ def test_bad_canaries_and_seeds(tmp_path):
     assert not (tmp_path / "run" / "ledger.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_membership_target():
     """A target for a weak adversary: the noise is its own, the result tells the worst case."""
     found = trainer(exact=True, privacy=PRIVACY, noise_multiplier=None).fit(DATA, seed=0)
@@ -485,6 +500,7 @@ def test_uses_loss():
     assert float(loss(jnp.zeros(5), {"x": jnp.ones(5), "y": 1.0}, None)) == pytest.approx(np.log(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [[], ["keys.json"], ["keys.json", "ledger.jsonl"]])
 def test_a_start_that_was_cut_off(tmp_path, left):
     """Before the ledger's first line is whole nothing was spent: the run may start again."""

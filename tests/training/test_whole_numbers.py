@@ -38,10 +38,12 @@ def check_releases(monkeypatch):
     np.testing.assert_allclose(still.std(), 0.5 / 40, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_releases(monkeypatch):
     check_releases(monkeypatch)
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_seen(monkeypatch):
     def half(words, total, *, noise_multiplier, true=step.private_mean_on_grid, **settings):
         return true(words, total, noise_multiplier=noise_multiplier / 2, **settings)
@@ -51,6 +53,7 @@ def test_half_the_noise_is_seen(monkeypatch):
         check_releases(monkeypatch)
 
 
+@pytest.mark.slow
 def test_loops_and_resumption_agree(tmp_path):
     """The trainer, a run that was interrupted, and a loop of one's own: the same numbers."""
     class Stop(Exception):
@@ -77,6 +80,7 @@ def test_loops_and_resumption_agree(tmp_path):
     np.testing.assert_allclose(state.model, want.model, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dirac_canaries_are_as_long():
     """With hardly any noise a canary's entry counts its batches."""
     made = trainer(noise="discrete", loss=lambda w, x, key: 0.0 * jnp.sum(w), noise_multiplier=0.01)
@@ -93,6 +97,7 @@ def test_dirac_canaries_are_as_long():
     assert np.all(counts[found.canary_members] > 0.5)
 
 
+@pytest.mark.slow
 def test_the_certificate_does_not_speak_of_floats():
     found = trainer(noise="discrete").fit(DATA, plan=plan(), evaluate_every=20)
     said = " ".join(training_certificate(found, None, None)["assumptions"])
@@ -106,6 +111,7 @@ def test_the_certificate_does_not_speak_of_floats():
     assert "64 bits of key" in other
 
 
+@pytest.mark.slow
 def test_plans():
     """Calibrated like others, with hardly anything added; one in a batch of fixed size counts
     twice.

@@ -52,6 +52,7 @@ def test_one_record_moves_the_sum_by_the_clipping_norm():
         assert 0.00999 < np.linalg.norm(flat(found.total)) <= 0.01
 
 
+@pytest.mark.slow
 def test_augmentations_differ():
     def seen(_, example, key):
         return jnp.sum(example["x"]) * 0 + jax.random.uniform(key)
@@ -73,6 +74,7 @@ def test_errors(call, match):
         call()
 
 
+@pytest.mark.slow
 def test_a_sum_in_the_place_of_the_mean_is_seen(monkeypatch):
     class Sums:
         def __getattr__(self, name):

@@ -246,6 +246,7 @@ def test_errors(call, match):
         call()
 
 
+@pytest.mark.slow
 def test_slips_are_seen(monkeypatch):
     def without_correction(noise_std, b1, b2, floor, true=adam_module._scale_by_adam_bc):
         return true(1e-9, b1, b2, floor)
