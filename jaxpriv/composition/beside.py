@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition.chain import powers
+from jaxpriv.composition.chain import bound_of_mean, powers
 from jaxpriv.composition.enclosure import brackets_on_lines, from_other_direction
 from jaxpriv.composition.line import Term, cumulants
 from jaxpriv.composition.pieces import audible, term_of
@@ -39,8 +39,9 @@ class Beside:
 
     def __init__(self, terms, steps, reverse):
         self._steps, self._reverse, self._reach = steps, reverse, np.inf
+        # (terms, the lines that were placed) of both
         self._directions = [
-            [Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms]
+            ([Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms], [])
             for when in (reverse, not reverse)]
         self._normal = None
         if all(isinstance(term.transform, GaussianTransform) for term in terms):
@@ -67,7 +68,7 @@ class Beside:
             return None
         least = (upper if log_delta is None else log_delta) - _NEGLIGIBLE
         tilts = 2.0 ** np.arange(-3.0, 9.0)
-        known = [cumulants(terms, tilts) for terms in self._directions]
+        known = [cumulants(terms, tilts) for terms, _ in self._directions]
         # from where on less is left of the many in both directions (Chernoff)
         self._reach = float(max(np.nanmin((value - least) / tilts) for value, _, _ in known))
         single = sum(count for _, count in self._steps) == 1
@@ -87,21 +88,21 @@ class Beside:
         """(lower, upper) of log delta at eps (k,) and -d log delta/d eps."""
         if law is None:
             return np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)
-        upper, rate = self._side(law, ends, 1)
-        return self._side(law, ends, -1)[0], upper, rate
+        (lower, _), (upper, rate) = self._ends(law, ends, ends)
+        return lower, upper, rate
 
     @np.errstate(all="ignore")
-    def _side(self, law, ends, sign):
-        """(lower or upper bounds of log delta, -d log delta/d eps) at eps (k,)."""
-        own = law.upper if sign > 0 else law.lower
-        rest = ends[:, None] - own.loss
-        rest = rest - sign * 4 * ULP * (np.abs(ends)[:, None] + np.abs(own.loss))
-        lower, upper, rate = self._many(rest.ravel())
-        part = np.exp(upper if sign > 0 else lower).reshape(rest.shape) * own.mass
-        total = np.sum(part, -1) + own.endless
-        steep = np.sum(np.where(part > 0, part * rate.reshape(rest.shape), 0.0), -1) / total
-        value = total * (1 + sign * 4e-12) + (LEAST if sign > 0 else 0.0)
-        return np.log(np.clip(value, 0.0, 1.0)), steep
+    def _ends(self, law, low, high):
+        """Lower bounds of log delta at some eps (k,) and upper ones at others, each with -d log
+        delta/d eps; the same lines serve both.
+        """
+        below, above = _less(low, law.lower, -1), _less(high, law.upper, 1)
+        lower, upper, rate = self._many(np.concatenate([below.ravel(), above.ravel()]))
+        first, then = slice(below.size), slice(below.size, None)
+        return (bound_of_mean(law.lower, lower[first].reshape(below.shape),
+                              rate[first].reshape(below.shape), -1),
+                bound_of_mean(law.upper, upper[then].reshape(above.shape),
+                              rate[then].reshape(above.shape), 1))
 
     @np.errstate(all="ignore")
     def epsilon_bracket(self, eps, lowest, log_delta):
@@ -110,7 +111,7 @@ class Beside:
         """
         law, rate = self.law(eps, log_delta), np.inf
         for _ in range(_TRIES if law is not None else 0):
-            (value,), (rate,) = self._side(law, np.asarray([eps]), 1)
+            _, ((value,), (rate,)) = self._ends(law, np.zeros(0), np.asarray([eps]))
             step = (value - log_delta) / rate
             eps = max(eps + step, 0.0)
             if not abs(step) * rate > _CLOSE:
@@ -120,12 +121,19 @@ class Beside:
 
         def verified(ends):
             """Of two eps the lower bound at the first and the upper one at the second."""
-            pairs = [self._side(law, ends[k : k + 1], sign) for k, sign in ((0, -1), (1, 1))]
+            pairs = self._ends(law, ends[:1], ends[1:])
             found, rates = (np.concatenate(column) for column in zip(*pairs))
             return found, found, rates
 
         low, high = stepped_out(np.asarray(eps), verified, lowest, log_delta)
         return low, high, rate
+
+
+def _less(eps, law, sign):
+    """eps (k,) less the losses of a law (k, losses), rounded to the side of an upper bound, or not.
+    """
+    doubt = 4 * ULP * (np.abs(eps)[:, None] + np.abs(law.loss))
+    return eps[:, None] - law.loss - sign * doubt
 
 
 def beside_of(entry):
@@ -159,9 +167,9 @@ def _on_lines(directions, eps, reach):
     is bounded by what is known before: delta falls.
     """
     found, size = np.full((3, eps.size), np.nan), np.minimum(np.abs(eps), reach)
-    for terms, where in zip(directions, (eps >= 0, eps < 0), strict=True):
+    for (terms, lines), where in zip(directions, (eps >= 0, eps < 0), strict=True):
         if where.any():
-            found[:, where] = brackets_on_lines(terms, size[where])
+            found[:, where] = brackets_on_lines(terms, size[where], lines)
     found[0, np.abs(eps) > reach] = -np.inf
     lower, upper, rate = from_other_direction(eps, found)
     order = np.argsort(eps)

@@ -16,6 +16,7 @@ _FIRST, _FINEST = 256, 1024  # points
 _NARROW = 1e-5  # of log delta
 RARE = 0.3  # steps with the record, on average
 FEW, MOST = 64, 1 << 17  # steps
+_SUMMED = 4e-12  # rounding of sums over a law, and of the exponentials in them
 _COARSE = 200  # points of a first look
 
 
@@ -72,9 +73,7 @@ class Chain:
         last = jax.tree.map(lambda leaf: np.asarray(leaf)[(None,) * rest.ndim], self.last)
         last = last.aligned(rest.shape, np.float64)
         lower, upper, rate = last.bracket(rest - doubt, rest + doubt, self.reverse)
-        value, rate = _mean(law, upper if sign > 0 else lower, rate)
-        value = np.exp(value) * (1 + sign * 2e-12) + (LEAST if sign > 0 else 0.0)
-        return np.log(np.clip(value, 0.0, 1.0)), rate
+        return bound_of_mean(law, upper if sign > 0 else lower, rate, sign)
 
 
 @np.errstate(all="ignore")
@@ -95,6 +94,15 @@ def powers(steps, known, reverse, aim, size, floor):
                 break
             power = together(power, power, aim, size, floor)
     return total
+
+
+def bound_of_mean(law, log_delta, rate, sign):
+    """A bound of the mean over a law of as many bounds (..., losses), rounded to one side, and -d
+    log delta/d eps.
+    """
+    value, rate = _mean(law, log_delta, rate)
+    value = np.exp(value) * (1 + sign * _SUMMED) + (LEAST if sign > 0 else 0.0)
+    return np.log(np.clip(value, 0.0, 1.0)), rate
 
 
 def _mean(law, log_delta, rate):

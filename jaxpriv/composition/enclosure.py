@@ -4,7 +4,6 @@
 was placed for one eps serves all eps nearby: `Spectrum` keeps what was computed along it.
 """
 
-import itertools
 import math
 from functools import partial
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from jaxpriv.composition.line import (
     over_steps,
     saddle_epsilon,
 )
-from jaxpriv.composition.nearby import gathered, served, worth_while
+from jaxpriv.composition.nearby import gathered, served, served_again, worth_while
 from jaxpriv.composition.on_paths import FEW, MANY
 from jaxpriv.composition.sampled import TiltedSampled
 from jaxpriv.composition.transforms import UNKNOWN
@@ -115,14 +114,17 @@ def from_other_direction(eps, found):
     return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
 
 
-def brackets_on_lines(terms, eps):
+def brackets_on_lines(terms, eps, lines):
     """The `Bracket`s of log delta at eps (k,) >= 0 of one composition, by NumPy, from a few lines;
-    NaN where these do not serve.
+    NaN where these do not serve. lines: a list of those that there are, to which others are added.
     """
     inner = before_largest(terms, eps)
     found = np.full((3, eps.size), np.nan)
-    lines = served(inner, lambda at: Spectrum(terms, at, DELTA, _PATIENCE))
-    for index, spectrum in itertools.islice(lines, _LINES):
+
+    def place(at):
+        return Spectrum(terms, at, DELTA, _PATIENCE)
+
+    for index, spectrum in served_again(inner, place, lines, _LINES):
         if not spectrum.useful:
             break
         part = np.stack(spectrum.bracket(inner[index]))

@@ -2,6 +2,8 @@
 one it was placed for.
 """
 
+import itertools
+
 import jax
 import numpy as np
 
@@ -66,6 +68,23 @@ def served(eps, place):
         after = max(int(np.searchsorted(rising, center + reach, "right")), at + 1)
         yield order[at:after], kept
         at = after
+
+
+def served_again(eps, place, lines, most):
+    """The same by the lines that there are, then by others, of which those that are useful are
+    added, as long as there are no more than `most`.
+    """
+    left = np.ones(eps.shape, bool)
+    for kept in lines:
+        near = left & (np.abs(eps - kept.center) <= _SHARE * kept.spread)
+        if near.any():
+            left &= ~near
+            yield np.flatnonzero(near), kept
+    (left,) = np.nonzero(left)
+    for index, kept in itertools.islice(served(eps[left], place), max(most - len(lines), 0)):
+        if kept.useful:
+            lines.append(kept)
+        yield left[index], kept
 
 
 def gathered(eps, answers, good):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy.integrate import quad
 
@@ -141,6 +142,25 @@ def test_exchanged_hypotheses_are_seen(monkeypatch):
 
 
 @pytest.mark.slow
+def test_lines_are_placed_once():
+    """What two questions to one composition have in common, near or far, is answered alike."""
+    entry = jaxpriv.compose(SGD, worst_case.laplace(0.2)).experiment.aligned((), np.float64)
+    once, again = beside.beside_of(entry), beside.beside_of(entry)
+    near, far = np.linspace(1.5, 1.6, 5), np.linspace(2.5, 2.6, 5)
+    law = once.law(1.5)
+    first = once.brackets(law, near)
+    placed = [len(lines) for _, lines in once._directions]
+    assert sum(placed) > 0
+    np.testing.assert_array_equal(np.stack(first), np.stack(once.brackets(law, near)))
+    assert placed == [len(lines) for _, lines in once._directions]
+    for ends, width in ((near, 1e-7), (far, 1e-3)):
+        low, high, _ = once.brackets(law, ends)
+        lower, upper, _ = again.brackets(again.law(float(ends[0])), ends)
+        assert np.all(low <= upper)
+        assert np.all(lower <= high)
+        assert np.all(high - low < width)
+
+
 def test_a_list_of_outcomes():
     """Points of a profile beside users: told by `spelled`."""
     curve = jaxpriv.compose(points.curve([0.1, 1.1], [0.09, 1e-5]),
