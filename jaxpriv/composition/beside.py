@@ -40,7 +40,7 @@ class Beside:
     def __init__(self, terms, steps, reverse):
         self._steps, self._reverse, self._reach = steps, reverse, np.inf
         # (terms, the lines that were placed) of both
-        self._directions = [
+        self._directions: list[tuple[list[Term], list]] = [
             ([Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms], [])
             for when in (reverse, not reverse)]
         self._normal = None
