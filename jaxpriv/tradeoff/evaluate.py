@@ -263,7 +263,8 @@ def bounds_of_beta(experiment, alpha):
             peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
         )
         high = xp.where(xp.isnan(high), flat, high)
-        high = xp.minimum(high, xp.min(beyond_contact(ends, lower, level), 0))
+        beyond = xp.min(beyond_contact(ends, lower, level), 0)
+        high = xp.where(high >= flat, xp.minimum(high, beyond), high)
         return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high
 
     lowest, high = by_three_lines(experiment, eps, level, 32 * ulp, bounds_of)

@@ -48,7 +48,8 @@ def power_bracket(experiment, alpha):
         second = xp.maximum(least[1] - fall * (1 + 1e-6), lower[2] + line[1] * (1 - off[1]))
         low = xp.minimum(first, second)
         low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
-        low = xp.maximum(low, 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + ulp))
+        beyond = 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + ulp)
+        low = xp.where(low <= alpha, xp.maximum(low, beyond), low)
         return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
 
     low, high = by_three_lines(experiment, _finite_slope(experiment, alpha), alpha, 0.0,

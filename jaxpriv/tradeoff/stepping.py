@@ -26,7 +26,7 @@ def profile_near(experiment, reverse, center, ends):
 
 def by_three_lines(experiment, eps, alpha, rounding, bounds_of):
     """The narrower end, on either side, of two brackets (low, high) = bounds_of(ends, lower, upper)
-    from three eps (3, ...), and certified bounds of delta there.
+    from three eps (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
 
     `eps` is where the curve's slope at `alpha` is -e^eps, nearly; the others lie on either side.
     First near by, which is best at a kink; then as far away as the width of the brackets, and the
@@ -38,6 +38,8 @@ def by_three_lines(experiment, eps, alpha, rounding, bounds_of):
     def look(_, state):
         step, low, high = state
         ends = eps + step * aside
+        if xp.any_jax(eps):
+            ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
         lower, upper, _ = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
         new_low, new_high = bounds_of(ends, lower, upper)
