@@ -194,10 +194,10 @@ def rows_of_profile(experiment, reverse, ends, little):
     narrowed where deltas may be off by more than a little (k, n): alone where that is of use to the
     one that is known the least, else by other means.
     """
+    if xp.any_jax(ends):
+        return _near(experiment, reverse, ends)
     first, *others = experiment.means()
     lower, upper = _near(first, reverse, ends)
-    if xp.any_jax(ends):
-        return lower, upper
 
     def blurred():
         return (np.exp(upper) - np.exp(lower) > little) & (upper - lower > _FINE)
@@ -214,8 +214,10 @@ def rows_of_profile(experiment, reverse, ends, little):
     if asked.any():
         worst = np.unravel_index(np.argmax(np.where(asked, upper - lower, 0.0)), ends.shape)
         alone(tuple(np.atleast_1d(index) for index in worst))
-        if not blurred()[worst] or not others:
-            alone(blurred() & (upper - lower > _WIDE * (not others)))
+        if not others:
+            alone(blurred() & (upper - lower > _WIDE))
+        elif not blurred()[worst]:
+            alone(blurred())
     for other in others:
         rows = blurred().any(1)
         if rows.any():
