@@ -147,6 +147,17 @@ def make_complex(real, imag):
     return found
 
 
+def in_float32(value):
+    """float64 numbers rounded to those that float32 has, still as float64.
+
+    Not by a conversion there and back: XLA may leave such a pair out (it does on GPUs), and what
+    rounding moved would seem to be nothing.
+    """
+    if any_jax(value):
+        return jax.lax.reduce_precision(value, exponent_bits=8, mantissa_bits=23)
+    return np.asarray(value, np.float32).astype(np.float64)
+
+
 def bits_of(value, integer):
     """The bits of floating-point numbers as integers of the same width."""
     if any_jax(value):
@@ -282,12 +293,26 @@ def running_max(values):
     return jax.lax.cummax(values) if any_jax(values) else np.maximum.accumulate(values)
 
 
+def tensordot(one, other, axes):
+    """`numpy.tensordot`; of float32, accelerators would otherwise multiply ten bits."""
+    if any_jax(one, other):
+        return jnp.tensordot(one, other, axes, precision="highest")
+    return np.tensordot(one, other, axes)
+
+
+def matmul(one, other):
+    """`numpy.matmul`, likewise."""
+    if any_jax(one, other):
+        return jnp.matmul(one, other, precision="highest")
+    return np.matmul(one, other)
+
+
 def contracted(one, other):
     """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as a product of matrices,
     which its einsum is not.
     """
     if any_jax(one, other):
-        return jnp.einsum("an...,jn...->aj...", one, other)
+        return jnp.einsum("an...,jn...->aj...", one, other, precision="highest")
     found = np.matmul(np.moveaxis(one, (0, 1), (-2, -1)), np.moveaxis(other, (0, 1), (-1, -2)))
     return np.moveaxis(found, (-2, -1), (0, 1))
 

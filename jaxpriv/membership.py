@@ -130,7 +130,7 @@ def sgd_step_of(
     away, variances = xp.asarray(gradient) - xp.asarray(mean), xp.asarray(covariance)
     if variances.ndim == 2:
         variances, vectors = xp.linalg.eigh(variances)
-        away = away @ vectors
+        away = xp.matmul(away, vectors)
     variances = xp.where(variances > 0, variances, xp.nan)
     absent = variances / n + noise**2
     return Curve(normal_vectors(away / (n * xp.sqrt(absent)), variances / (n * n * absent)))

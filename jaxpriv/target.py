@@ -84,7 +84,9 @@ def estimator_score(loss: Callable[..., Any], parameters: Any, target: Any, reco
     n, d = scores.shape
     if n < d:
         raise ValueError(f"records has {n} entries for {d} parameters; accepted: at least as many")
-    return leakage_score(gradient(flat, target), xp.zeros_like(flat), scores.T @ scores / n, n)
+    return leakage_score(
+        gradient(flat, target), xp.zeros_like(flat), xp.matmul(scores.T, scores) / n, n
+    )
 
 
 def _gaussian(square):

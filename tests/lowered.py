@@ -207,7 +207,7 @@ FUNCTIONS = {
         lambda row: games.fixed_target(KEY, mean, drawn, 3, row, jnp.sum, 4), (jnp.ones(2),)),
     "attacks.games.average_target": (
         lambda shift: games.average_target(
-            KEY, mean, drawn, 3, lambda row, output: row @ output + shift, 4), (0.0,)),
+            KEY, mean, drawn, 3, lambda row, output: jnp.sum(row * output) + shift, 4), (0.0,)),
     "attacks.reference.known": (
         lambda matrix: reference.known(jnp.zeros(2), matrix).mean, (jnp.eye(2),)),
     "training.add_noise": (

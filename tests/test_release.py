@@ -33,7 +33,7 @@ def test_citation_has_what_its_format_asks_for():
 def test_extras_of_accelerators_are_jax_s():
     """With the bound of JAX itself, which a test of lower bounds would not notice."""
     bound = next(line for line in PROJECT["dependencies"] if line.startswith("jax>="))[3:]
-    for extra in ("cuda12", "tpu"):
+    for extra in ("cuda12", "cuda13", "tpu"):
         assert PROJECT["optional-dependencies"][extra] == [f"jax[{extra}]{bound}"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._array import matmul
 from jaxpriv._checks import POSITIVE, as_parameter, check_key
 from jaxpriv._types import Numbers
 from jaxpriv.attacks.gradients import as_function, clip, per_example_gradients
@@ -177,7 +178,7 @@ def craft(
             gradient = gradient if clip_norm is None else clip(gradient, clip_norm)
             return -mahalanobis(gradient, reference)[0]
         short = jnp.maximum(clip_norm - jnp.linalg.norm(gradient[0]), 0.0)
-        return jnp.sum((reference @ gradient[0]) ** 2) + short**2
+        return jnp.sum(matmul(reference, gradient[0]) ** 2) + short**2
 
     def step(state, _):
         moved, momentum, best, best_value = state

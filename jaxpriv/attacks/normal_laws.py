@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._array import matmul
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter, is_traced
 from jaxpriv._pytree import pytree
 
@@ -52,7 +53,7 @@ class Full(NormalLaw):
         factor = self.factor / jnp.sqrt(n)
         if is_traced(noise) or np.any(noise > 0):
             factor = jnp.linalg.cholesky(
-                factor @ factor.T + noise**2 * jnp.eye(len(self.mean), dtype=factor.dtype)
+                matmul(factor, factor.T) + noise**2 * jnp.eye(len(self.mean), dtype=factor.dtype)
             )
         return Full(self.mean, factor)
 
@@ -88,7 +89,7 @@ class LowRank(NormalLaw):
         )
 
     def products(self, x, y):
-        a, b = (self.inner(v, self.centred) @ self.rotation for v in (x, y))
+        a, b = (matmul(self.inner(v, self.centred), self.rotation) for v in (x, y))
 
         def product(v, w, in_v, in_w):
             inside = in_v * in_w
@@ -107,15 +108,15 @@ class LowRank(NormalLaw):
         d = x.shape[-1]
         blocks = d // _BLOCK
         if blocks < 2:
-            return x @ rows.T
+            return matmul(x, rows.T)
 
         def add(i, total):
             some, others = (
                 jax.lax.dynamic_slice_in_dim(v, i * _BLOCK, _BLOCK, -1) for v in (x, rows)
             )
-            return total + some @ others.T
+            return total + matmul(some, others.T)
 
-        rest = x[..., blocks * _BLOCK :] @ rows[:, blocks * _BLOCK :].T
+        rest = matmul(x[..., blocks * _BLOCK :], rows[:, blocks * _BLOCK :].T)
         return jax.lax.fori_loop(0, blocks, add, rest)
 
 
@@ -128,7 +129,7 @@ class ShardedLowRank(LowRank):
     @staticmethod
     def inner(x, rows):
         """x rows^T."""
-        return x @ rows.T
+        return matmul(x, rows.T)
 
 
 @pytree

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from jaxpriv._array import matmul
 from jaxpriv._checks import check_key, check_whole, is_traced
 from jaxpriv._types import Numbers
 from jaxpriv.stats import norm
@@ -99,8 +100,9 @@ def _standard(values):
 
 def _law(parameters, rows):
     """(mean, log std) of every row."""
-    hidden = jnp.tanh(rows @ parameters["inner"] + parameters["shift"])
-    both = hidden @ parameters["outer"] + rows @ parameters["linear"] + parameters["base"]
+    hidden = jnp.tanh(matmul(rows, parameters["inner"]) + parameters["shift"])
+    both = matmul(hidden, parameters["outer"]) + matmul(rows, parameters["linear"])
+    both = both + parameters["base"]
     return both[:, 0], both[:, 1]
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxpriv._array import matmul
 from jaxpriv._checks import is_traced
 from jaxpriv._types import Numbers
 from jaxpriv.attacks.normal_laws import Diagonal, Full, LowRank, NormalLaw, ShardedLowRank
@@ -236,8 +237,9 @@ class _Sums:
         d = len(mean)
         scatter = second - jnp.outer(shift, shift)
         # E|x-s|^4 = E(|x|^2 - 2 x.s + |s|^2)^2, s = E x
-        size, s2 = jnp.trace(second), shift @ shift
-        about = fourth - 4 * cubes @ shift + 4 * shift @ second @ shift + 2 * s2 * size - 3 * s2**2
+        size, s2 = jnp.trace(second), matmul(shift, shift)
+        along, across = matmul(cubes, shift), matmul(matmul(shift, second), shift)
+        about = fourth - 4 * along + 4 * across + 2 * s2 * size - 3 * s2**2
         trace = jnp.trace(scatter)
         share = _share(shrinkage, self.n, d, trace, jnp.sum(scatter**2), about)
         _refuse_singular(share, self.n, d)
@@ -263,7 +265,7 @@ def _moments(chunk, origin, full):
     if not full:
         return jnp.sum(x, 0), jnp.sum(x**2, 0)
     squares = jnp.sum(x**2, 1)
-    return jnp.sum(x, 0), x.T @ x, squares @ x, jnp.sum(squares**2)
+    return jnp.sum(x, 0), matmul(x.T, x), matmul(squares, x), jnp.sum(squares**2)
 
 
 @jax.jit(static_argnums=3, donate_argnums=0)

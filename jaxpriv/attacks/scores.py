@@ -9,6 +9,7 @@ queries and reference.
 import jax
 import jax.numpy as jnp
 
+from jaxpriv._array import matmul
 from jaxpriv._checks import NONNEGATIVE, POSITIVE, as_parameter
 from jaxpriv._types import Answer, Numbers
 from jaxpriv.attacks.normal_laws import NormalLaw
@@ -147,8 +148,8 @@ def scalar_product(
         [1. 1.]
     """
     release, queries = jnp.asarray(release), jnp.asarray(queries)
-    product = queries @ release
-    return product if reference is None else product - reference.mean @ release
+    product = matmul(queries, release)
+    return product if reference is None else product - matmul(reference.mean, release)
 
 
 def bernoulli_likelihood_ratio(release: Numbers, queries: Numbers, mean: Numbers) -> jax.Array:

@@ -65,10 +65,11 @@ def term(value, up=True):
         value = xp.where((value > 0) & (value < LEAST), LEAST, value)
     if value.dtype == xp.float32:
         return Total(value, xp.zeros_like(value))
-    high = value.astype(xp.float32)
-    rest = value - high.astype(value.dtype)
-    low = rest.astype(xp.float32)
-    lost = direction * (rest - low.astype(value.dtype)) > 0
+    high = xp.in_float32(value)
+    rest = value - high
+    low = xp.in_float32(rest)
+    lost = direction * (rest - low) > 0
+    high, low = high.astype(xp.float32), low.astype(xp.float32)
     low = xp.where(lost, xp.nextafter(low, xp.float32(direction * np.inf)), low)
     # of what is next to zero, the least step or nothing
     step = xp.where(direction * rest > 0, xp.float32(direction * _STEP), xp.float32(0.0))

@@ -283,8 +283,8 @@ def _narrowed(lower, upper):
     least = xp.finfo(xp.float32).tiny.astype(xp.float64)
 
     def cast(value, direction):
-        near = value.astype(xp.float32)
-        inward = direction * (near.astype(xp.float64) - value) < 0
+        rounded = xp.in_float32(value)
+        inward, near = direction * (rounded - value) < 0, rounded.astype(xp.float32)
         moved = xp.where(inward, xp.nextafter(near, xp.float32(direction * xp.inf)), near)
         # next to zero there is no number: the least one away from it, or zero
         small = (value != 0) & (xp.abs(value) < least)

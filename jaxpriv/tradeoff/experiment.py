@@ -190,7 +190,7 @@ class Experiment(ABC):
         """False where a parameter is NaN, in the shape of the batch."""
         result = xp.ones(self.batch_shape(), bool)
         for leaf in jax.tree.leaves(self):
-            result = result & ~xp.isnan(leaf)
+            result = result & xp.logical_not(xp.isnan(leaf))
         return result
 
     def tail_mu(self):

@@ -203,7 +203,9 @@ SINGLE += [pytest.param(*kind, marks=pytest.mark.slow) for kind in SLOW]
 @pytest.mark.parametrize(("name", "kind"), SINGLE)
 def test_single_precision(name, kind):
     """float32 in, float32 out, without NaN;
-    log delta to 4e-6 of max(1, |log delta|), errors to 4e-6.
+    log delta to 4e-6 of max(1, |log delta|) or to what 4e-6 of epsilon change in it (of 150 000
+    random relaxed curves none was further away, with two versions of XLA; 0.3% are without the
+    second), errors to 4e-6.
 
     A convex hull's ends and a difference of two laws near their common start lose
     up to two bits more.
@@ -218,7 +220,11 @@ def test_single_precision(name, kind):
     eps = rng.uniform(-1.5, 2.5, SIZE)
     got, want = single(name, kind, "log_delta", eps, parameters)
     both = np.isfinite(want) & (want > -80)
-    bound = 4e-6 * loss * np.maximum(1, np.abs(want))
+    beside = [single(name, kind, "log_delta", eps + step, parameters)[1] for step in (-1e-5, 1e-5)]
+    with np.errstate(invalid="ignore"):
+        steep = np.abs(beside[1] - beside[0]) / 2e-5
+    steep = np.where(np.isfinite(steep), steep, 0.0)
+    bound = 4e-6 * np.maximum(steep, loss * np.maximum(1, np.abs(want)))
     ends = ~both | (got == -np.inf)  # where delta vanishes at the end of a bounded loss
     close(f"{name} {kind}.log_delta in float32", np.where(ends, want, got), want,
           np.where(ends, 1, bound), (eps, *parameters))
