@@ -29,10 +29,10 @@ def trainings(size, seed=1):
     """(noise multiplier, rate, steps, epsilon) of DP-SGD."""
     random = np.random.default_rng(seed)
     return (
-        random.uniform(0.6, 3.0, size),
-        10 ** random.uniform(-4, -1.5, size),
-        np.floor(10 ** random.uniform(1, 4, size)),
-        random.uniform(0.1, 8.0, size),
+        random.uniform(0.7, 2.0, size),
+        10 ** random.uniform(-3, -1.5, size),
+        np.floor(10 ** random.uniform(2.7, 4, size)),
+        random.uniform(0.5, 6.0, size),
     )
 
 
