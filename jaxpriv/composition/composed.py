@@ -47,7 +47,7 @@ from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
-_DEEP = -60.0  # log delta below which it does not
+_DEEP = -300.0  # log delta below which it does not
 _WITHIN = 0.9  # of the losses: where a slope is looked for first
 
 
@@ -421,17 +421,17 @@ def _newton(ask, start, log_delta, reachable, more=()):
 
 def _log_delta(terms, eps):
     """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
-    frequencies do not end in time.
+    frequencies do not end in time, or rounding shows.
     """
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
     logs = invert(terms, line.before_largest(terms, eps), DELTA)
     lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
-    found, rest = np.array(logs.result), np.array(logs.rest)
+    result, rest = np.array(logs.result), np.array(logs.rest)
     if not lost.any():
-        return found, rest
+        return result, rest
     flat = jax.tree.map(lambda leaf: leaf[lost], terms)
-    at, values, others = eps[lost], found[lost], rest[lost]
+    at, values, others = eps[lost], result[lost], rest[lost]
     for first, group in alike(jax.tree.leaves(flat), at.size):
         own = Composed(xp.row(flat, first)).on_lattice()
         if own is None:
@@ -440,8 +440,10 @@ def _log_delta(terms, eps):
         lower, upper, _ = own.bracket(asked, asked, False)
         close = upper - lower < _USEFUL
         if close.any():
-            value = np.where(close, own.log_delta(asked, False), value)
+            found = own.log_delta(asked, False)
+            inside = (found >= lower) & (found <= upper)
+            value = np.where(close, np.where(inside, found, 0.5 * (lower + upper)), value)
         values[group] = np.clip(value, lower, upper)
         others[group] = log1mexp(values[group])
-    found[lost], rest[lost] = values, others
-    return found, rest
+    result[lost], rest[lost] = values, others
+    return result, rest

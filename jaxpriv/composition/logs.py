@@ -9,10 +9,16 @@ from jaxpriv import _array as xp
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 
+_ROUGH, _EXACT = 1e-2, 1e-6  # of the result, what may be left out
+_NOISE = 0.3  # of the result, rounding beyond which other approximations are better
+# of `Sums.size`, a bound, what rounding has been seen to make up: random settings had a 400th of it
+# and less
+_SEEN = 1 / 300
+
 
 class Logs(NamedTuple):
-    """log of an integral's result and of one less it; slope: d log result/d eps;
-    followed: to where it is negligible?
+    """log of an integral's result and of one less it; slope: d log result/d eps; followed: to where
+    what is left out is negligible, and none of it is rounding?
     """
 
     result: jax.Array
@@ -36,12 +42,13 @@ def side_of(line, height, sums, rare):
     """(log result, log of one less it, was `rare` taken?,
     were the frequencies followed to their end?)
 
-    Where the frequencies that were left out may be more than 1% it is the saddle-point
-    approximation, and next to the pole on the right, where that is no good if hardly a step
-    tells anything, `rare`.
+    Where the frequencies that were left out may be more than 1%, or it is mostly rounding, it is
+    the saddle-point approximation, and next to the pole on the right, where that is no good if
+    hardly a step tells anything, `rare`.
     """
     error = xp.abs(sums.rest / sums.value) * (sums.reach / line.spacing)
-    good = (sums.value > 0) & (error < 1e-2)
+    noise = xp.abs(sums.size / sums.value) * (_SEEN * xp.finfo(sums.size.dtype).eps)
+    good = (sums.value > 0) & (error < _ROUGH) & (noise < _NOISE)
     seldom = ~good & (line.side > 0) & (rare > 0.5 * UNKNOWN)
     log_value = height + xp.log(xp.where(good, sums.value, 1.0) * line.spacing / math.pi)
     value = xp.minimum(xp.where(good, log_value, xp.where(seldom, rare, line.estimate)), 0.0)
@@ -50,5 +57,5 @@ def side_of(line, height, sums, rare):
         xp.where(line.side > 0, value, other),
         xp.where(line.side > 0, other, value),
         seldom,
-        good,
+        good & (error + noise < _EXACT),
     )

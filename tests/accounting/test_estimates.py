@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv.composition import estimates, grid, laid
+from jaxpriv.composition import estimates, grid, laid, logs
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
@@ -160,3 +160,36 @@ def test_slip_is_seen(slip, monkeypatch):
     laid.forget()
     check_is_red(monkeypatch, *slip)
     laid.forget()
+
+
+RARE = [(1.675, 2.534e-4, 9, 0.0847), (1.83, 2.27e-3, 71, 1.01), (1.766, 1.505e-5, 35, 0.1053),
+        (1.814, 8.408e-4, 35, 0.1451)]  # fmt: skip
+
+
+def check_rare_steps_are_no_noise():
+    """What the frequencies of few rare steps add up to is rounding: e^87 times delta, once."""
+    for noise, rate, steps, eps in RARE:
+        curve = W.subsampled_gaussian(noise, rate, steps)
+        low, high = curve.log_delta_bounds(eps)
+        assert high - low < 1e-4
+        assert low - 1e-9 <= curve.log_delta(eps) <= high + 1e-9
+
+
+@pytest.mark.slow
+def test_rare_steps_are_no_noise():
+    check_rare_steps_are_no_noise()
+
+
+@pytest.mark.slow
+def test_noise_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, logs, "_SEEN", 0.0, check_rare_steps_are_no_noise)
+
+
+@pytest.mark.slow
+def test_rare_steps_in_programs():
+    """Nearer than a tenth, where the sum of what single steps tell, or the frequencies, serve."""
+    for noise, rate, steps, eps in RARE:
+        inside = jax.jit(lambda noise, eps, rate=rate, steps=steps: W.subsampled_gaussian(
+            noise, rate, steps).log_delta(eps))(noise, eps)
+        low, high = W.subsampled_gaussian(noise, rate, steps).log_delta_bounds(eps)
+        assert low - 0.1 < inside < high + 0.1
