@@ -1,0 +1,71 @@
+"""What `jaxpriv._array` spells out where NumPy and JAX, or JAX's modes and devices, differ."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxpriv import _array as xp
+from tests.slips import check_is_red
+
+RANDOM = np.random.default_rng(0)
+POSITIVE = np.concatenate([2.0 ** RANDOM.uniform(-1020, 1021, 1000), [0.5, 1.0, 2.0, 1 - 2**-53]])
+
+
+def check_frexp():
+    """In float64 inside a float32 program, too."""
+    want = np.frexp(POSITIVE)
+
+    def inside(one):
+        with jax.enable_x64(True):
+            found = xp.frexp(jnp.asarray(POSITIVE) * one.astype(jnp.float64))
+            return [jnp.all(part == other) for part, other in zip(found, want)]
+
+    with jax.enable_x64(False):
+        assert all(jax.jit(inside)(np.float32(1.0)))
+        few = POSITIVE[(POSITIVE > 1e-37) & (POSITIVE < 1e37)].astype(np.float32)
+        found = jax.jit(xp.frexp)(few)
+    for part, other in zip((*xp.frexp(POSITIVE), *found), (*want, *np.frexp(few))):
+        np.testing.assert_array_equal(part, other)
+
+
+def test_frexp():
+    check_frexp()
+
+
+def test_frexp_has_the_derivative_of_its_mantissa():
+    assert jax.grad(lambda z: xp.frexp(z)[0])(3.0) == 0.25
+
+
+def test_a_slip_in_frexp_is_noticed(monkeypatch):
+    def slipped(value):
+        m, k = np.frexp(value) if isinstance(value, np.ndarray) else jnp.frexp(value * 1.0)
+        return m, k + 1
+
+    check_is_red(monkeypatch, xp, "frexp", slipped, check_frexp)
+
+
+def check_in_float32():
+    """The numbers of a conversion there and back, where these are normal numbers."""
+    numbers = np.concatenate([RANDOM.normal(size=1000), [0.0, 1.0, 0.1, 1e38, -1e-37, 1 + 2**-24]])
+    want = numbers.astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(xp.in_float32(numbers), want)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(jax.jit(xp.in_float32)(numbers), want)
+
+
+def test_in_float32():
+    check_in_float32()
+
+
+def test_in_float32_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, xp, "in_float32", lambda value: value, check_in_float32)
+
+
+@pytest.mark.parametrize("name", ["matmul", "tensordot"])
+def test_products_are_numpy_s(name):
+    one, other = RANDOM.normal(size=(3, 4)), RANDOM.normal(size=(4, 5))
+    more = (1,) if name == "tensordot" else ()
+    want = getattr(np, name)(one, other, *more)
+    np.testing.assert_array_equal(getattr(xp, name)(one, other, *more), want)
+    np.testing.assert_allclose(getattr(xp, name)(jnp.asarray(one), other, *more), want, rtol=1e-12)
