@@ -55,7 +55,8 @@ def grid_bits(noise_multipliers: Numbers, capacity: int, dim: int) -> int:
     check_number("noise_multipliers", noise_multipliers, SCALE)
     check_whole("capacity", capacity)
     check_whole("dim", dim, most=2**32 - 1)
-    least, most = float(np.min(noise_multipliers)), float(np.max(noise_multipliers))
+    noises = np.asarray(noise_multipliers)
+    least, most = float(np.min(noises)), float(np.max(noises))
     bits = min(BITS, math.floor(math.log2(_TOP / (capacity / least + EDGE + 1))))
     lost = math.sqrt(dim) * most * 2.0**-bits
     if bits < 0 or lost > _LOST:
