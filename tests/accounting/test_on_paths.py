@@ -68,7 +68,7 @@ def settings(count):
         yield noise, rate, float(random.integers(1, 3000)), np.exp(random.uniform(-4, 2))
 
 
-@pytest.mark.parametrize("setting", settings(24))
+@pytest.mark.parametrize("setting", list(settings(24)))
 def test_bounds_hold_at_random(setting):
     *arguments, eps = setting
     check_bound(worst_case.subsampled_gaussian(*arguments), False, eps, FEW)
