@@ -426,7 +426,7 @@ def _log_delta(terms, eps):
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
     logs = invert(terms, line.before_largest(terms, eps), DELTA)
-    lost = ~logs.followed & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
+    lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
     result, rest = np.array(logs.result), np.array(logs.rest)
     if not lost.any():
         return result, rest

@@ -45,7 +45,8 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 _SINGLE = 1e-9
 _MANY_NODES = 1024
 _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
-_LITTLE = 30.0  # -log of the share of an integral that need not be followed
+# -log of the share of an integral that need not be followed, and need not where few ever end
+_LITTLE, _LESS = 30.0, 25.0
 _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
@@ -70,7 +71,8 @@ class Margins(NamedTuple):
     total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made;
     error: the sum of the rules' relative errors; best, beyond: the distance from the pole whose
     Chernoff bound limits the far aliases, and log M there; stop: the frequency from which on
-    nothing counts; log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
+    nothing counts; enough: the same, or where that is out of reach little; log_decay: y -> log of a
+    bound of |M(c+iy)/M(c)| beyond y.
     """
 
     kind: Any
@@ -81,7 +83,17 @@ class Margins(NamedTuple):
     best: jax.Array
     beyond: jax.Array
     stop: jax.Array
+    enough: jax.Array
     log_decay: Any
+
+    def blocks(self, limit):
+        """How many blocks of frequencies to follow at most; by NumPy what is enough where they do
+        not end in `LIMIT` of them.
+        """
+        if xp.any_jax(self.stop):
+            return limit
+        needed = self.enough / (BLOCK * self.line.spacing)
+        return min(limit, math.ceil(np.max(needed))) if np.all(needed < limit) else limit
 
 
 def bracket(terms, eps):
@@ -173,7 +185,7 @@ def _bracket(terms, eps, kind, patience):
     paths, nothing = plain_paths(tilts, line), lambda *_: ()
     # of more nodes fewer frequencies: a lattice may be narrower by then
     nodes = max((len(tilt.x) for tilt in tilts if isinstance(tilt, TiltedSampled)), default=1)
-    limit = 4 * LIMIT // max(1, nodes // _MANY_NODES)
+    limit = margins.blocks(4 * LIMIT // max(1, nodes // _MANY_NODES))
     _, sums, done = follow(
         terms, eps, kind, line, tilts, paths, nothing, (), margins.stop, limit, patience
     )
@@ -226,13 +238,17 @@ def _margins(terms, kind, line, tilts):
 
             return log_decay
 
-        return of(decays), _where_decayed(of(several), line)
+        return of(decays), partial(_where_decayed, of(several), line)
 
-    log_decay, stop = decaying(FEW if xp.any_jax(line) else 1)
+    log_decay, where = decaying(FEW if xp.any_jax(line) else 1)
+    enough = stop = where(_LITTLE)
     if not xp.any_jax(stop):
         for paths, soon in zip((FEW, MANY), _SOON):
             if np.any(stop > soon * line.spacing):
-                log_decay, stop = decaying(paths)
+                log_decay, where = decaying(paths)
+                stop = where(_LITTLE)
+        endless = stop > LIMIT * BLOCK * line.spacing
+        enough = np.where(endless, where(_LESS), stop) if np.any(endless) else stop
     values = [tilt.value for tilt in tilts]
     width = 2 * math.pi / line.spacing
     # the best candidate of few nodes, bounded by all of them and by their rule's error
@@ -248,6 +264,7 @@ def _margins(terms, kind, line, tilts):
         best,
         xp.where(xp.min(exponents, 0) < xp.inf, beyond, xp.inf),
         stop,
+        enough,
         log_decay,
     )
 
@@ -261,8 +278,8 @@ def _for_further(parts, own):
     )
 
 
-def _where_decayed(log_decay, line):
-    """The frequency beyond which all that is left out is negligible: on a logarithmic scale the
+def _where_decayed(log_decay, line, little):
+    """The frequency beyond which all that is left out is e^-little: on a logarithmic scale the
     upper end of the last of a few divisions, for a call costs as much as several frequencies.
     """
     inner = xp.arange(1, _PARTS, dtype=line.d.dtype).reshape((-1,) + (1,) * line.d.ndim)
@@ -270,7 +287,7 @@ def _where_decayed(log_decay, line):
     def divided(_, state):
         low, width = state
         log_y = low + width * inner
-        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= _LITTLE
+        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= little
         return low + width * xp.sum(xp.where(short, 1.0, 0.0), 0).astype(low.dtype), width / _PARTS
 
     start = xp.log(line.spacing), xp.full_like(line.d, 20.0 / _PARTS)
@@ -343,7 +360,8 @@ class Spectrum:
         self.center = eps = np.asarray(eps)
         own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
-        self.kept = Kept(terms, eps, kind, own, margins.stop, LIMIT, patience)
+        self.kept = Kept(terms, eps, kind, own, margins.stop,
+                         margins.blocks(LIMIT), patience)
         self.spread = line.spread
         self._left_out = margins.log_decay(self.kept.reach)
         self.endless = margins.stop > LIMIT * BLOCK * line.spacing

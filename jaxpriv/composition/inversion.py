@@ -159,7 +159,7 @@ def gradient(terms, eps, kind, patience):
     (changes, counts), sums, done = follow(
         terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
     )
-    result, rest, seldom, _ = side_of(line, height, sums, single_steps(terms, eps, kind))
+    result, rest, seldom, *_ = side_of(line, height, sums, single_steps(terms, eps, kind))
     value = sums.value[..., None]
     by_terms = []
     for term, tilt, zero, change, count in zip(terms, tilts, at_zero, changes, counts):

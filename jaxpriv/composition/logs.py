@@ -18,29 +18,31 @@ _SEEN = 1 / 300
 
 class Logs(NamedTuple):
     """log of an integral's result and of one less it; slope: d log result/d eps; followed: to where
-    what is left out is negligible, and none of it is rounding?
+    hardly anything is left out, and not down to rounding?; exact: can neither be seen?
     """
 
     result: jax.Array
     rest: jax.Array
     slope: jax.Array
     followed: jax.Array
+    exact: jax.Array
 
 
 def logs_of(line, height, sums, rare=UNKNOWN, rare_slope=0.0):
     """The `Logs` of what the frequencies add up to,
     `height` being log of the integrand at y = 0.
     """
-    result, rest, seldom, followed = side_of(line, height, sums, rare)
+    result, rest, seldom, followed, exact = side_of(line, height, sums, rare)
     # of a relative change of what was integrated
     share = xp.where(line.side > 0, 1.0, -xp.exp(rest - result))
     slope = xp.where(seldom, rare_slope, -share * sums.slope / sums.value)
-    return Logs(result, rest, slope, followed)
+    return Logs(result, rest, slope, followed, exact)
 
 
 def side_of(line, height, sums, rare):
     """(log result, log of one less it, was `rare` taken?,
-    were the frequencies followed to their end?)
+    were the frequencies followed to their end?, can neither what is left out nor
+    rounding be seen?)
 
     Where the frequencies that were left out may be more than 1%, or it is mostly rounding, it is
     the saddle-point approximation, and next to the pole on the right, where that is no good if
@@ -57,5 +59,6 @@ def side_of(line, height, sums, rare):
         xp.where(line.side > 0, value, other),
         xp.where(line.side > 0, other, value),
         seldom,
+        good,
         good & (error + noise < _EXACT),
     )
