@@ -166,7 +166,8 @@ def bits_of(value, integer):
 
 
 def frexp(value):
-    """(m, k) with value = 2^k m and 1/2 <= m < 1, of normal numbers in (0, 2^1022).
+    """(m, k) with value = 2^k m and 1/2 <= m < 1, of numbers > 0; in a program m is smaller for
+    those that are not normal, and larger for the largest.
 
     (JAX's, as of 0.12, forgets in a float32 program that this part of it is in float64.)
     """
@@ -174,7 +175,7 @@ def frexp(value):
         return np.frexp(value)
     info, integer = finfo(value.dtype), jnp.int64 if value.dtype == jnp.float64 else jnp.int32
     bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(value), integer)
-    k = (bits >> info.nmant) - (info.maxexp - 2)
+    k = jnp.minimum((bits >> info.nmant) - (info.maxexp - 2), info.maxexp - 2)
     shrink = jax.lax.bitcast_convert_type((info.maxexp - 1 - k) << info.nmant, value.dtype)  # 2^-k
     return value * shrink, k
 

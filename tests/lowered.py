@@ -226,7 +226,8 @@ FUNCTIONS = {
             expected_batch_size=10.0), (jnp.ones(2, jnp.int32),)),
     "training.ghost_clipped_sum": (
         lambda rows: training.ghost_clipped_sum(
-            lambda w, row, key: jnp.sum((row @ w)[0]), jnp.zeros((2, 4)), rows, clip_norm=1.0),
+            lambda w, row, key: jnp.sum(jnp.matmul(row, w, precision="highest")[0]),
+            jnp.zeros((2, 4)), rows, clip_norm=1.0),
         (ROWS,)),
     "training.private": (
         lambda rows: PRIVATE.update(PRIVATE_STATE, rows).model, (jnp.ones((10, 2)),)),

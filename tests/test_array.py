@@ -33,6 +33,14 @@ def test_frexp():
     check_frexp()
 
 
+def test_frexp_of_the_largest_numbers():
+    """Still value = 2^k m; and infinity is what it was."""
+    numbers = np.array([2.0**1022, 2.0**1023, 1.7e308, np.inf])
+    with jax.enable_x64(True):
+        m, k = map(np.asarray, jax.jit(xp.frexp)(numbers))
+    np.testing.assert_array_equal(np.ldexp(m, k), numbers)
+
+
 def test_frexp_has_the_derivative_of_its_mantissa():
     assert jax.grad(lambda z: xp.frexp(z)[0])(3.0) == 0.25
 

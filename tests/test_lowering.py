@@ -48,9 +48,7 @@ def coarse_products(text):
 def check_lowers(name):
     found = lower(name)
     assert found.platforms == ("cuda", "tpu")
-    text = found.mlir_module()
-    if not name.startswith("training."):  # a model computes its products as it likes
-        assert not coarse_products(text)
+    assert not coarse_products(found.mlir_module())
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -45,7 +45,7 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 _SINGLE = 1e-9
 _MANY_NODES = 1024
 _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
-# -log of the share of an integral that need not be followed, and need not where few ever end
+# -log of the share of an integral that need not be followed, and need not where there is no end
 _LITTLE, _LESS = 30.0, 25.0
 _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
@@ -71,8 +71,8 @@ class Margins(NamedTuple):
     total: K on the axis; steps: the sum of (2 |K|)^1/2 over the steps, of which it is made;
     error: the sum of the rules' relative errors; best, beyond: the distance from the pole whose
     Chernoff bound limits the far aliases, and log M there; stop: the frequency from which on
-    nothing counts; enough: the same, or where that is out of reach little; log_decay: y -> log of a
-    bound of |M(c+iy)/M(c)| beyond y.
+    nothing counts; where: little -> that from which on there is e^-little of an integral;
+    log_decay: y -> log of a bound of |M(c+iy)/M(c)| beyond y.
     """
 
     kind: Any
@@ -83,17 +83,22 @@ class Margins(NamedTuple):
     best: jax.Array
     beyond: jax.Array
     stop: jax.Array
-    enough: jax.Array
+    where: Any
     log_decay: Any
 
+    @property
+    def endless(self):
+        """Do the frequencies not end in `LIMIT` blocks?"""
+        return self.stop > LIMIT * BLOCK * self.line.spacing
+
     def blocks(self, limit):
-        """How many blocks of frequencies to follow at most; by NumPy what is enough where they do
-        not end in `LIMIT` of them.
+        """How many blocks of frequencies to follow at most; by NumPy, where they are endless, no
+        more than leave little out.
         """
-        if xp.any_jax(self.stop):
+        if xp.any_jax(self.stop) or not np.all(self.endless):
             return limit
-        needed = self.enough / (BLOCK * self.line.spacing)
-        return min(limit, math.ceil(np.max(needed))) if np.all(needed < limit) else limit
+        needed = np.max(self.where(_LESS) / (BLOCK * self.line.spacing))
+        return math.ceil(needed) if needed < limit else limit
 
 
 def bracket(terms, eps):
@@ -241,14 +246,12 @@ def _margins(terms, kind, line, tilts):
         return of(decays), partial(_where_decayed, of(several), line)
 
     log_decay, where = decaying(FEW if xp.any_jax(line) else 1)
-    enough = stop = where(_LITTLE)
+    stop = where(_LITTLE)
     if not xp.any_jax(stop):
         for paths, soon in zip((FEW, MANY), _SOON):
             if np.any(stop > soon * line.spacing):
                 log_decay, where = decaying(paths)
                 stop = where(_LITTLE)
-        endless = stop > LIMIT * BLOCK * line.spacing
-        enough = np.where(endless, where(_LESS), stop) if np.any(endless) else stop
     values = [tilt.value for tilt in tilts]
     width = 2 * math.pi / line.spacing
     # the best candidate of few nodes, bounded by all of them and by their rule's error
@@ -264,7 +267,7 @@ def _margins(terms, kind, line, tilts):
         best,
         xp.where(xp.min(exponents, 0) < xp.inf, beyond, xp.inf),
         stop,
-        enough,
+        where,
         log_decay,
     )
 
@@ -360,11 +363,11 @@ class Spectrum:
         self.center = eps = np.asarray(eps)
         own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
-        self.kept = Kept(terms, eps, kind, own, margins.stop,
-                         margins.blocks(LIMIT), patience)
+        blocks = margins.blocks(LIMIT)
+        self.kept = Kept(terms, eps, kind, own, margins.stop, blocks, patience)
         self.spread = line.spread
         self._left_out = margins.log_decay(self.kept.reach)
-        self.endless = margins.stop > LIMIT * BLOCK * line.spacing
+        self.endless = margins.endless
 
     @property
     def useful(self):
