@@ -50,7 +50,7 @@ def compare(what, program, make, size, share, piece, repeats):
 
     fast, slow = jax.devices()[0], jax.devices("cpu")[0]
     numbers = make(size)
-    few = max(int(size * share), 1)
+    few = min(max(int(size * share), 1), size)
     cut = [tuple(x[i : i + piece] for x in numbers) for i in range(0, size, piece)]
     spent, found = timed(program, jax.device_put(cut, fast), repeats)
     there, right = timed(
