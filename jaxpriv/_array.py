@@ -30,6 +30,9 @@ _ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
 _FEW, _SHORT = 1 << 12, 1 << 10  # numbers
+# multiplications in a product of matrices, from twice as many of which OpenBLAS shares it among its
+# threads: they wait for each other by spinning, for milliseconds where a core is busy with others
+_OF_ONE_THREAD = 2**18
 _CREATES = frozenset({"arange", "array", "asarray", "eye", "full", "linspace", "ones", "zeros"})
 
 
@@ -323,13 +326,16 @@ def matmul(one, other):
 
 
 def contracted(one, other):
-    """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as a product of matrices,
-    which its einsum is not.
+    """sum_n one[a, n, ...] other[j, n, ...] as [a, j, ...]: by NumPy as products of matrices,
+    which its einsum is not, each so small that one thread computes it.
     """
     if any_jax(one, other):
         return jnp.einsum("an...,jn...->aj...", one, other, precision="highest")
-    found = np.matmul(np.moveaxis(one, (0, 1), (-2, -1)), np.moveaxis(other, (0, 1), (-1, -2)))
-    return np.moveaxis(found, (-2, -1), (0, 1))
+    one, other = np.moveaxis(one, (0, 1), (-2, -1)), np.moveaxis(other, (0, 1), (-1, -2))
+    most = 1 + _OF_ONE_THREAD // (one.shape[-2] * other.shape[-1])
+    ranges = [slice(start, start + most) for start in range(0, one.shape[-1], most)]
+    parts = [np.matmul(one[..., part], other[..., part, :]) for part in ranges]
+    return np.moveaxis(functools.reduce(np.add, parts), (-2, -1), (0, 1))
 
 
 # ----------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ def compile_fast():
     if "codegen_split" not in flags:
         # a process has one core: of a program in parts, made to be compiled at once, there is more
         flags += " --xla_cpu_parallel_codegen_split_count=1"
+    if "disable_hlo_passes" not in flags:
+        # looks after each pass whether that left a valid program: a fifth of all
+        flags += " --xla_disable_hlo_passes=hlo-verifier"
     os.environ["XLA_FLAGS"] = flags
     # which line an operation comes from: nobody reads it, and it takes a twentieth of tracing
     jax.config.update("jax_traceback_in_locations_limit", 0)

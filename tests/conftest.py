@@ -14,6 +14,9 @@ from tests.command import ROOT
 from tests.compiling import compile_fast, optimize
 
 compile_fast()
+# test processes have a core each, and threads of a product of matrices wait for each other by
+# spinning; NumPy is told where it is loaded after this, in other processes
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # a traced program is a million objects that live: looking through them costs a twentieth of all
 gc.set_threshold(50_000, 20, 50)
 jax.config.update("jax_enable_x64", True)

@@ -77,3 +77,38 @@ def test_products_are_numpy_s(name):
     want = getattr(np, name)(one, other, *more)
     np.testing.assert_array_equal(getattr(xp, name)(one, other, *more), want)
     np.testing.assert_allclose(getattr(xp, name)(jnp.asarray(one), other, *more), want, rtol=1e-12)
+
+
+def check_contracted():
+    """In as many products of matrices as one thread each computes."""
+    one, other = RANDOM.normal(size=(32, 1500, 2)), RANDOM.normal(size=(16, 1500, 2))
+    want = np.einsum("anm,jnm->ajm", one, other)
+    np.testing.assert_allclose(xp.contracted(one, other), want, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(xp.contracted(one[:, :1], other[:, :1]),
+                               one[:, 0][:, None] * other[:, 0], rtol=1e-12)
+    found = jax.jit(xp.contracted)(one, other)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
+
+
+def test_contracted():
+    check_contracted()
+
+
+def test_products_are_small_enough_for_one_thread(monkeypatch):
+    sizes, true = [], np.matmul
+
+    def counted(one, other):
+        sizes.append(one.shape[-2] * one.shape[-1] * other.shape[-1])
+        return true(one, other)
+
+    monkeypatch.setattr(np, "matmul", counted)
+    check_contracted()
+    assert len(sizes) > 2
+    assert max(sizes) < 2 * xp._OF_ONE_THREAD
+
+
+def test_a_slip_in_contracted_is_noticed(monkeypatch):
+    def without_the_rest(one, other):
+        return np.einsum("anm,jnm->ajm", one[:, :512], other[:, :512])
+
+    check_is_red(monkeypatch, xp, "contracted", without_the_rest, check_contracted)

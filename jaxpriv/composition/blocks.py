@@ -11,6 +11,14 @@ def blocks_at_once(value):
     return 1 if xp.any_jax(value) else _ROWS
 
 
+def rows_at_once(value):
+    """(how many frequencies to a row, how many rows) make these blocks where a product of matrices
+    serves: fewer rows leave less outside of it, and longer ones take longer to set up.
+    """
+    several = blocks_at_once(value)
+    return (2 * BLOCK, several // 2) if several > 1 else (BLOCK, 1)
+
+
 def block_of_frequencies(first, spacing):
     """(the frequencies of the next blocks from `first` on, and the first one after them)."""
     count = BLOCK * blocks_at_once(first)

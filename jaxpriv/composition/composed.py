@@ -155,14 +155,21 @@ class Composed(Directed):
         return NormalShift(xp.broadcast_to(mu, values.shape))
 
     def brackets_near(self, center, ends, reverse):
-        """By NumPy from one line, where all eps are of one sign."""
+        """By NumPy from one line, or for eps of the other sign from one of the other direction."""
         if xp.any_jax(self, center):
             return super().brackets_near(center, ends, reverse)
-        flipped = center < 0
-        found = brackets_near(self._directed(flipped ^ reverse), xp.abs(center), xp.abs(ends))
-        mixed = ((ends < 0) != flipped).any(0)
+        flipped, center, sizes = center < 0, np.abs(center), np.abs(ends)
+        found = brackets_near(self._directed(flipped ^ reverse), center, sizes)
+        other = (ends < 0) != flipped
+        some = other.any(0)
+        if some.any():
+            own = jax.tree.map(lambda leaf: leaf[some], self)
+            direction = ~flipped[some] ^ reverse
+            more = brackets_near(own._directed(direction), center[some], sizes[..., some])
+            found = [np.array(part) for part in found]
+            for whole, part in zip(found, more):
+                whole[other] = part[other[..., some]]
         found = self._below_gaussian(ends, *from_other_direction(ends, found))
-        found = [np.where(mixed, np.nan, part) for part in found]
 
         def search(own, center, ends):
             return Directed.brackets_near(own, center, ends, reverse)
@@ -255,8 +262,7 @@ class Composed(Directed):
                 _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance),
                 0.0,
             )
-        least = np.full_like(alpha, -np.inf)
-        target = Target(least, log_alpha, log_rest, small)
+        target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
         found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
         lost = np.isnan(found)
         if lost.any():
@@ -281,8 +287,8 @@ class Composed(Directed):
         if xp.any_jax(start):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
-            least, small = np.zeros_like(target), np.ones(target.shape, bool)
-            eps = root(terms, (start, Target(least, target, log1mexp(target), small)), DELTA)
+            goal = Target.of_delta(target, line.loss_bound(terms))
+            eps = root(terms, (start, goal), DELTA)
             lost = np.isnan(eps) & reachable
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))

@@ -45,8 +45,9 @@ _PLACED = 12  # lines at most, until one was placed near enough to the root
 _SINGLE = 1e-9
 _MANY_NODES = 1024
 _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN`, times some steps)
-# -log of the share of an integral that need not be followed, and need not where there is no end
-_LITTLE, _LESS = 30.0, 25.0
+# -log of the share of an integral that need not be followed, and need not where there is no end:
+# for one eps, and for all that a line serves
+_LITTLE, _LESS, _OF_MANY = 30.0, 25.0, 22.0
 _PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
@@ -91,19 +92,28 @@ class Margins(NamedTuple):
         """Do the frequencies not end in `LIMIT` blocks?"""
         return self.stop > LIMIT * BLOCK * self.line.spacing
 
-    def blocks(self, limit):
-        """How many blocks of frequencies to follow at most; by NumPy, where they are endless, no
-        more than leave little out.
+    def blocks(self, tilts, little):
+        """How many blocks of frequencies to follow at most, fewer of more nodes: a lattice may be
+        narrower by then; by NumPy, where they are endless, no more than leave e^-little out.
         """
+        nodes = max((len(tilt.x) for tilt in tilts if isinstance(tilt, TiltedSampled)), default=1)
+        limit = 4 * LIMIT // max(1, nodes // _MANY_NODES)
         if xp.any_jax(self.stop) or not np.all(self.endless):
             return limit
-        needed = np.max(self.where(_LESS) / (BLOCK * self.line.spacing))
+        needed = np.max(self.where(little) / (BLOCK * self.line.spacing))
         return math.ceil(needed) if needed < limit else limit
 
 
 def bracket(terms, eps):
     """The `Bracket` of log delta(eps), eps >= 0."""
-    return _below_largest(terms, eps, _bracket(terms, before_largest(terms, eps), DELTA))
+    if xp.any_jax(terms, eps):
+        return _below_largest(terms, eps, _bracket(terms, before_largest(terms, eps), DELTA))
+    found = np.zeros((3, *eps.shape))
+    inside = eps < loss_bound(terms)
+    if inside.any():
+        own = jax.tree.map(lambda leaf: leaf[inside], terms)
+        found[:, inside] = _bracket(own, eps[inside], DELTA)
+    return _below_largest(terms, eps, Bracket(*found))
 
 
 def epsilon_bracket(terms, lowest, log_delta):
@@ -188,9 +198,7 @@ def _bracket(terms, eps, kind, patience):
     line, tilts, _ = along(terms, eps, kind)
     margins = _margins(terms, kind, line, tilts)
     paths, nothing = plain_paths(tilts, line), lambda *_: ()
-    # of more nodes fewer frequencies: a lattice may be narrower by then
-    nodes = max((len(tilt.x) for tilt in tilts if isinstance(tilt, TiltedSampled)), default=1)
-    limit = margins.blocks(4 * LIMIT // max(1, nodes // _MANY_NODES))
+    limit = margins.blocks(tilts, _LESS)
     _, sums, done = follow(
         terms, eps, kind, line, tilts, paths, nothing, (), margins.stop, limit, patience
     )
@@ -363,7 +371,7 @@ class Spectrum:
         self.center = eps = np.asarray(eps)
         own = line, tilts, _ = along(terms, eps, kind, guess)
         self._margins = margins = _margins(terms, kind, line, tilts)
-        blocks = margins.blocks(LIMIT)
+        blocks = margins.blocks(tilts, _OF_MANY)
         self.kept = Kept(terms, eps, kind, own, margins.stop, blocks, patience)
         self.spread = line.spread
         self._left_out = margins.log_decay(self.kept.reach)
@@ -437,8 +445,7 @@ def _where_met(terms, targets, kind, patience):
     lowest, log_delta = targets
     reachable = (log_delta > -np.inf) & (log_delta < 0) & (loss_bound(terms) > 0)
     target = np.where(reachable, log_delta, -1.0)
-    zero = np.zeros_like(target)
-    goal = Target(zero, target, log1mexp(target), np.ones(target.shape, bool))
+    goal = Target.of_delta(target, loss_bound(terms))
     (eps, saddle), done = saddle_epsilon(terms, target), True
     seldom = _where_told_once(terms, eps, target, kind)
     saddle = np.where(seldom > eps, np.nan, saddle)

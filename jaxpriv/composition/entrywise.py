@@ -109,10 +109,14 @@ def alike(arrays, size):
         yield index, np.flatnonzero(which.ravel() == k)
 
 
+def side_by_side(terms):
+    """How many entries NumPy computes at a time."""
+    return min(getattr(term.transform, "together", _SIDE_BY_SIDE) for term in terms)
+
+
 def _in_blocks(function, of, index, terms):
     """The function of these entries, some at a time."""
-    found = []
-    together = min(getattr(term.transform, "together", _SIDE_BY_SIDE) for term in terms)
+    found, together = [], side_by_side(terms)
     for start in range(0, len(index), together):
         some = index[start : start + together]
         if len(some) == 1:

@@ -8,6 +8,7 @@ from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.frequencies import follow, kernel, plain_paths, summed
 from jaxpriv.composition.line import log_factor
 from jaxpriv.composition.logs import logs_of
+from jaxpriv.stats._logspace import log1mexp
 
 _NEWTON = 12
 _SIGHT = 6.0
@@ -83,6 +84,7 @@ class Kept:
             over, rate = target.surplus(logs)
             step = np.where(np.isfinite(over / rate), -over / rate, 0.0)
             moved = np.maximum(np.clip(eps + step, low, high), target.least)
+            moved = np.where(moved < target.most, moved, 0.5 * (eps + target.most))
             change, eps = moved - eps, moved
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
@@ -93,13 +95,20 @@ class Kept:
 
 class Target(NamedTuple):
     """What log of an integral's result has to be, and log of one less it where that is small; eps
-    >= least.
+    >= least, and < most, the largest loss, next to which nothing is left of a result.
     """
 
     least: np.ndarray
+    most: np.ndarray
     log_result: np.ndarray
     log_rest: np.ndarray
     small: np.ndarray
+
+    @classmethod
+    def of_delta(cls, log_delta, most):
+        """At eps >= 0."""
+        small = np.ones(log_delta.shape, bool)
+        return cls(np.zeros_like(log_delta), most, log_delta, log1mexp(log_delta), small)
 
     def surplus(self, logs):
         """(by how much the integral is above, its slope in eps)."""

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jaxpriv.composition.chain import FEW, RARE
+from jaxpriv.composition.entrywise import side_by_side
 from jaxpriv.composition.frequencies import LIMIT
 from jaxpriv.composition.kept import Kept
 from jaxpriv.composition.line import along
@@ -15,7 +16,7 @@ from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
 _LONG = 10.0  # log of the frequencies of a line that is long
 _SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
-_EACH = 5  # eps to a line, or they had better be asked side by side
+_OF_THOSE = 3  # side by side at least one to a line, or these had better be asked so
 
 
 def kept_at(terms, center, kind):
@@ -27,7 +28,8 @@ def kept_at(terms, center, kind):
 def worth_while(terms, kind, eps):
     """Do so many eps lie so close together that lines serve several of them?"""
     spread = float(along(terms, np.median(eps), kind)[0].spread)
-    return len(eps) >= _EACH * len(np.unique(np.floor(eps / max(spread, 1e-150))))
+    each = max(2, side_by_side(terms) // _OF_THOSE)
+    return len(eps) >= each * len(np.unique(np.floor(eps / max(spread, 1e-150))))
 
 
 def decays_slowly(terms):

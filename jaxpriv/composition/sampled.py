@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.blocks import BLOCK, blocks_at_once
+from jaxpriv.composition.blocks import rows_at_once
 from jaxpriv.composition.sampled_line import SampledLine, compounded, expm1_i, powers, product
 from jaxpriv.composition.slopes import SampledSlopes, by_each
 from jaxpriv.composition.stepped import Stepped
@@ -372,8 +372,9 @@ def line_through(sign, spacing, weight, log_size, angle, always=None):
     (rows, nodes, ...), the first row that of M itself, and losses, times sign.
     """
     half = expm1_i(0.5 * spacing, sign * log_size, sign * angle)
-    turn, turns = powers(compounded(half, half), BLOCK)
-    turn, rows = powers(turn, blocks_at_once(spacing))
+    to_a_row, count = rows_at_once(spacing)
+    turn, turns = powers(compounded(half, half), to_a_row)
+    turn, rows = powers(turn, count)
     return SampledLine(weight, half, turns, rows, turn, always)
 
 

@@ -17,9 +17,10 @@ class SampledLine:
     """M(c+iy)/M(c) - 1 = sum_k weight_k (e^(iy L_k) - 1), some blocks of frequencies at a time as a
     product of matrices.
 
-    first: the brackets e^(iy L_k) - 1 at the first y; turns: (block, nodes, ...), those at the
-    differences within a block; rows: (blocks, nodes, ...), those at the blocks' differences;
-    turn: at what all blocks go on by; always: the line at rate 1, and whether it is that.
+    first: the brackets e^(iy L_k) - 1 at the first y; turns: (row, nodes, ...), those at the
+    differences within a row of frequencies; rows: (rows, nodes, ...), those at the rows'
+    differences; turn: at what all rows go on by; always: the line at rate 1, and whether it is
+    that.
     """
 
     weight: tuple
@@ -37,7 +38,7 @@ class SampledLine:
         return self.first, zero, zero, () if self.always is None else self.always[0].start()
 
     def advance(self, state):
-        """(the next blocks' start, (log modulus, angle) at these frequencies);
+        """(the next rows' start, (log modulus, angle) at these frequencies);
         the angle follows M continuously.
         """
         return self.rows_of(state)[:2]
@@ -50,18 +51,18 @@ class SampledLine:
         wr, wi = (part[:, None] for part in self.weight)
         er, ei = compounded(start, self.rows)
         at_start = wr * er - wi * ei, wr * ei + wi * er
-        shape = at_start[0].shape  # rows of weights, blocks, nodes, ...
+        shape = at_start[0].shape  # rows of weights, rows of frequencies, nodes, ...
         weights = xp.concatenate(
             [(at + w).reshape((-1, *shape[2:])) for at, w in zip(at_start, (wr, wi))]
         )
         by_re, by_im = (xp.contracted(weights, part) for part in self.turns)
         count = shape[0] * shape[1]
-        of_blocks = (by_re[:count] - by_im[count:], by_re[count:] + by_im[:count])
+        of_rows = (by_re[:count] - by_im[count:], by_re[count:] + by_im[:count])
         re, im = (
             (xp.sum(at, 2).reshape((count, 1, *shape[3:])) + part).reshape(
                 (shape[0], -1, *shape[3:])
             )
-            for at, part in zip(at_start, of_blocks)
+            for at, part in zip(at_start, of_rows)
         )
         size, angle = _log_one_and(re[0], im[0])
         jumps = xp.diff(xp.stop_gradient(angle), axis=0, prepend=before[None])

@@ -65,6 +65,9 @@ class Attacked(Experiment):
     def slope(self, alpha, reverse):
         return self.upper.slope(alpha, reverse)
 
+    def likely_slope(self, alpha):
+        return self.upper.likely_slope(alpha)
+
     def touch(self, eps, reverse):
         return self.upper.touch(eps, reverse)
 

@@ -248,12 +248,10 @@ def bounds_of_beta(experiment, alpha):
         return known
     inside = (alpha > 0) & (alpha < 1)
     level = xp.where(inside, alpha, 0.5)
-    eps = experiment.slope(level, False)
-    eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -700.0, 700.0)
-    flat, ulp = 1 - level, xp.finfo(alpha.dtype).eps
+    ulp = xp.finfo(alpha.dtype).eps
 
-    def bounds_of(ends, lower, upper):
-        x = xp.exp(ends)
+    def bounds_of(ends, level, lower, upper):
+        x, flat = xp.exp(ends), 1 - level
         slack = 16 * ulp * (1 + x * level * (1 + xp.abs(ends)))
         most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
         rise = xp.maximum(most[1] - least[0], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
@@ -267,8 +265,8 @@ def bounds_of_beta(experiment, alpha):
         high = xp.where(high >= flat, xp.minimum(high, beyond), high)
         return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high
 
-    lowest, high = by_three_lines(experiment, eps, level, 32 * ulp, bounds_of)
-    high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= flat)))
+    lowest, high = by_three_lines(experiment, level, 1 - level, 32 * ulp, bounds_of)
+    high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
     top = xp.where(alpha <= 0, 1.0, 0.0)
     high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)

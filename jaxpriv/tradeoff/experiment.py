@@ -177,6 +177,10 @@ class Experiment(ABC):
         """The slopes of both directions at one alpha."""
         return self._both_ways(lambda reverse: self.slope(alpha, reverse))
 
+    def likely_slope(self, alpha):
+        """By NumPy, where it takes less than `slope`: what that likely is, or None."""
+        del alpha
+
     def errors_and_slope(self, alpha, reverse):
         """Both at one alpha."""
         return self.errors(alpha, reverse), self.slope(alpha, reverse)

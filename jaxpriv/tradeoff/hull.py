@@ -4,6 +4,7 @@ import operator
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
@@ -69,6 +70,16 @@ class Hull(Envelope):
     def find_slope(self, alpha, reverse):
         del reverse
         return self._searched(alpha)[0]
+
+    def likely_slope(self, alpha):
+        """Of one member: the forward direction's where that is above 0, the other one's where that
+        is below, else 0, of the straight piece between them. So it is where the forward direction
+        is the worse one at all eps > 0, as with the record in the sample.
+        """
+        if len(self.members) > 1:
+            return None
+        forward, backward = map(finite_slope, self.members[0].slopes(alpha))
+        return np.where(forward > 0, forward, np.minimum(backward, 0.0))
 
     def supported(self, alpha, reverse):
         """A program has the contact from its search."""

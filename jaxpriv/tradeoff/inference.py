@@ -34,7 +34,7 @@ def power_bracket(experiment, alpha):
     """
     ulp = xp.finfo(alpha.dtype).eps
 
-    def bounds_of(ends, lower, upper):
+    def bounds_of(ends, alpha, lower, upper):
         x = xp.exp(ends)
         line = x * alpha
         off = 16 * ulp * (1 + xp.abs(ends))
@@ -52,8 +52,7 @@ def power_bracket(experiment, alpha):
         low = xp.where(low <= alpha, xp.maximum(low, beyond), low)
         return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
 
-    low, high = by_three_lines(experiment, _finite_slope(experiment, alpha), alpha, 0.0,
-                               bounds_of)
+    low, high = by_three_lines(experiment, alpha, alpha, 0.0, bounds_of)
     low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:
@@ -62,11 +61,6 @@ def power_bracket(experiment, alpha):
     if xp.any_jax(alpha):
         low = xp.where(alpha > _LEAST, low, 0.0)
     return low, xp.maximum(high, alpha)
-
-
-def _finite_slope(experiment, alpha):
-    eps = experiment.slope(alpha, False)
-    return xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -_FARTHEST, _FARTHEST)
 
 
 @elementwise([RATE, UNIT], "alpha", "base_rate")
@@ -112,7 +106,8 @@ def bounds_of_posterior(experiment, alpha, base_rate):
     of such secants on both sides of the estimate that are seen to do so.
     """
     ulp = xp.finfo(alpha.dtype).eps
-    eps = _finite_slope(experiment, alpha)
+    eps = experiment.slope(alpha, False)
+    eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -_FARTHEST, _FARTHEST)
     reaches = _FIRST * 4.0 ** xp.arange(0.0, _REACHES, dtype=alpha.dtype)
     reaches = reaches.reshape((-1,) + (1,) * alpha.ndim) * (1 + xp.abs(eps))
     ends = xp.concatenate([eps - 2 * reaches, eps - reaches, eps + reaches, eps + 2 * reaches])

@@ -9,6 +9,13 @@ import numpy as np
 
 from jaxpriv import _array as xp
 
+_FARTHEST = 700.0  # eps, whose e^eps is a number
+_NEAR, _FAR = 1e-7, 0.1  # of 1 + |eps|: how far away lines are
+_COARSE = 1e-6  # a bracket's width from which on it is of a kink, if its points' are narrow:
+# of these next to no kink 5 widths are left, and one is seen so far away
+_UNSEEN, _SEEN = 64.0, 32.0
+_KNOWN = 1e-3  # of what an adversary gains: a bracket is no wider where lines are the right ones
+
 
 def profile_bounds(experiment, reverse, epsilon):
     """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was
@@ -24,34 +31,63 @@ def profile_near(experiment, reverse, center, ends):
     return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
-def by_three_lines(experiment, eps, alpha, rounding, bounds_of):
-    """The narrower end, on either side, of two brackets (low, high) = bounds_of(ends, lower, upper)
-    from three eps (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
+def by_three_lines(experiment, alpha, blind, rounding, bounds_of):
+    """The narrower end, on either side, of two brackets (low, high) = bounds_of(ends, alpha, lower,
+    upper) from three eps (3, ...), and certified bounds of delta there; in a program from 0 as a
+    fourth.
 
-    `eps` is where the curve's slope at `alpha` is -e^eps, nearly; the others lie on either side.
-    First near by, which is best at a kink; then as far away as the width of the brackets, and the
-    `rounding` of what `bounds_of` computes, make best for a curve that bends.
+    The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, and
+    for sure where that does not serve. blind: what is bounded, of who sees nothing.
     """
-    aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
-    first = xp.exp(eps) * alpha
+    near = None if xp.any_jax(experiment, alpha) else experiment.likely_slope(alpha)
+    if near is None:
+        eps = experiment.slope(alpha, False)
+        return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)
+    found = _by_lines_next_to(experiment, near, alpha, rounding, bounds_of)
+    low, high = map(np.array, found)
+    gained = np.fmax(np.abs(low - blind), np.abs(high - blind))
+    wide = ~(high - low <= _KNOWN * gained)
+    if wide.any():
+        own, level = jax.tree.map(lambda leaf: leaf[wide], experiment), alpha[wide]
+        eps = own.slope(level, False)
+        lower, upper = _by_lines_next_to(own, eps, level, rounding, bounds_of)
+        low[wide], high[wide] = np.fmax(low[wide], lower), np.fmin(high[wide], upper)
+    return low, high
 
-    def look(_, state):
-        step, low, high = state
-        ends = eps + step * aside
+
+def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
+    """First near by, which is best at a kink; then as far away as the width of the brackets, and
+    the `rounding` of what `bounds_of` computes, make best for a curve that bends. By NumPy then
+    once more at a kink that was not seen near by for the brackets' width.
+    """
+    eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -_FARTHEST, _FARTHEST)
+    aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
+    size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
+
+    def look(state):
+        step, low, high, _ = state
+        ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
         lower, upper, _ = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
-        new_low, new_high = bounds_of(ends, lower, upper)
+        new_low, new_high = bounds_of(ends, alpha, lower, upper)
+        low, high, width = xp.maximum(low, new_low), xp.minimum(high, new_high), upper[1] - lower[1]
         # of the errors e^eps alpha and beta, which sum to 1 - delta, the smaller one says how much
         # the profile bends
         bend = xp.minimum(first, 1 - upper[1] - first)
-        blur = (upper[1] - lower[1] + rounding) / xp.clip(bend, 1e-300, 1.0)
-        step = xp.clip(2 * xp.sqrt(xp.where(blur >= 0, blur, 0.0)), 1e-7, 0.1)
-        return (step * (1 + xp.abs(eps)), xp.maximum(low, new_low), xp.minimum(high, new_high))
+        blur = (width + rounding) / xp.clip(bend, 1e-300, 1.0)
+        blur = xp.where(blur >= 0, blur, 0.0)
+        at_kink = high - low > xp.maximum(_UNSEEN * (width + rounding), _COARSE)
+        step = xp.clip(2 * xp.sqrt(blur), _NEAR, _FAR)
+        return step, low, high, xp.where(at_kink, _SEEN * blur, 0.0)
 
-    start = 1e-7 * (1 + xp.abs(eps)), xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
-    return xp.fori_loop(0, 2, look, start)[1:]
+    ends = xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
+    start = xp.full_like(eps, _NEAR), *ends, xp.zeros_like(eps)
+    _, low, high, at_kink = xp.fori_loop(0, 2, lambda _, state: look(state), start)
+    if not xp.any_jax(eps) and np.any(at_kink > _NEAR):
+        _, low, high, _ = look((np.clip(at_kink, _NEAR, _FAR), low, high, at_kink))
+    return low, high
 
 
 def beyond_contact(eps, lower, alpha):
