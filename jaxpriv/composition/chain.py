@@ -201,6 +201,8 @@ def _finer(chain, law, eps, log_delta, size):
 def epsilon_bracket(chain, lowest, log_delta):
     """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
     law = chain.composed(None, _COARSE, LEAST)
+    if chain.bracket(law, np.zeros(()))[1] <= lowest:
+        return 0.0, 0.0
     eps, width = _met(chain, law, log_delta), np.inf
     size = 0 if law.plain else _FIRST
     while size:

@@ -195,3 +195,16 @@ def test_laws_are_asked_where_transforms_do_not_end(monkeypatch):
     assert both[0] <= high
     assert low <= both[1]
     assert both[1] - both[0] < 1e-5 * both[1]
+
+
+def test_more_delta_than_the_advantage_asks_for_no_finer_law(monkeypatch):
+    curve = worst_case.subsampled_gaussian(0.43, 1.1e-6, 16)
+    advantage = curve.advantage()
+    assert curve.epsilon_bounds(0.999 * advantage)[0] > 0
+
+    def refuse(*_):
+        raise AssertionError("for an epsilon of 0")
+
+    monkeypatch.setattr(chains, "_finer", refuse)
+    assert curve.epsilon_bounds(1.5 * advantage) == (0.0, 0.0)
+    assert curve.symmetric().epsilon_bounds(1e-3) == (0.0, 0.0)
