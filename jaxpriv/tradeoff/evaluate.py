@@ -263,9 +263,9 @@ def bounds_of_beta(experiment, alpha):
         high = xp.where(xp.isnan(high), flat, high)
         beyond = xp.min(beyond_contact(ends, lower, level), 0)
         high = xp.where(high >= flat, xp.minimum(high, beyond), high)
-        return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high
+        return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high, peak
 
-    lowest, high = by_three_lines(experiment, level, 1 - level, 32 * ulp, bounds_of)
+    lowest, high = by_three_lines(experiment, level, 32 * ulp, bounds_of)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
     # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
     top = xp.where(alpha <= 0, 1.0, 0.0)

@@ -50,9 +50,9 @@ def power_bracket(experiment, alpha):
         low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
         beyond = 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + ulp)
         low = xp.where(low <= alpha, xp.maximum(low, beyond), low)
-        return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0)
+        return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0), valley
 
-    low, high = by_three_lines(experiment, alpha, alpha, 0.0, bounds_of)
+    low, high = by_three_lines(experiment, alpha, 0.0, bounds_of)
     low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:

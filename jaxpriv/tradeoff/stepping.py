@@ -14,7 +14,6 @@ _NEAR, _FAR = 1e-7, 0.1  # of 1 + |eps|: how far away lines are
 _COARSE = 1e-6  # a bracket's width from which on it is of a kink, if its points' are narrow:
 # of these next to no kink 5 widths are left, and one is seen so far away
 _UNSEEN, _SEEN = 64.0, 32.0
-_KNOWN = 1e-3  # of what an adversary gains: a bracket is no wider where lines are the right ones
 
 
 def profile_bounds(experiment, reverse, epsilon):
@@ -31,27 +30,24 @@ def profile_near(experiment, reverse, center, ends):
     return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
-def by_three_lines(experiment, alpha, blind, rounding, bounds_of):
-    """The narrower end, on either side, of two brackets (low, high) = bounds_of(ends, alpha, lower,
-    upper) from three eps (3, ...), and certified bounds of delta there; in a program from 0 as a
-    fourth.
+def by_three_lines(experiment, alpha, rounding, bounds_of):
+    """The narrower end, on either side, of two brackets: (low, high, does the curve touch a line
+    between the outer ones beyond doubt?) = bounds_of(ends, alpha, lower, upper) from three eps
+    (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
 
     The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, and
-    for sure where that does not serve. blind: what is bounded, of who sees nothing.
+    for sure where nothing is beyond doubt there.
     """
     near = None if xp.any_jax(experiment, alpha) else experiment.likely_slope(alpha)
     if near is None:
         eps = experiment.slope(alpha, False)
-        return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)
-    found = _by_lines_next_to(experiment, near, alpha, rounding, bounds_of)
-    low, high = map(np.array, found)
-    gained = np.fmax(np.abs(low - blind), np.abs(high - blind))
-    wide = ~(high - low <= _KNOWN * gained)
-    if wide.any():
-        own, level = jax.tree.map(lambda leaf: leaf[wide], experiment), alpha[wide]
+        return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)[:2]
+    low, high, seen = map(np.array, _by_lines_next_to(experiment, near, alpha, rounding, bounds_of))
+    if not seen.all():
+        own, level = jax.tree.map(lambda leaf: leaf[~seen], experiment), alpha[~seen]
         eps = own.slope(level, False)
-        lower, upper = _by_lines_next_to(own, eps, level, rounding, bounds_of)
-        low[wide], high[wide] = np.fmax(low[wide], lower), np.fmin(high[wide], upper)
+        lower, upper, _ = _by_lines_next_to(own, eps, level, rounding, bounds_of)
+        low[~seen], high[~seen] = np.fmax(low[~seen], lower), np.fmin(high[~seen], upper)
     return low, high
 
 
@@ -65,13 +61,13 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
     size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
 
     def look(state):
-        step, low, high, _ = state
+        step, low, high, seen, _ = state
         ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
         lower, upper, _ = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
-        new_low, new_high = bounds_of(ends, alpha, lower, upper)
+        new_low, new_high, now_seen = bounds_of(ends, alpha, lower, upper)
         low, high, width = xp.maximum(low, new_low), xp.minimum(high, new_high), upper[1] - lower[1]
         # of the errors e^eps alpha and beta, which sum to 1 - delta, the smaller one says how much
         # the profile bends
@@ -80,14 +76,14 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
         blur = xp.where(blur >= 0, blur, 0.0)
         at_kink = high - low > xp.maximum(_UNSEEN * (width + rounding), _COARSE)
         step = xp.clip(2 * xp.sqrt(blur), _NEAR, _FAR)
-        return step, low, high, xp.where(at_kink, _SEEN * blur, 0.0)
+        return step, low, high, seen | now_seen, xp.where(at_kink, _SEEN * blur, 0.0)
 
     ends = xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
-    start = xp.full_like(eps, _NEAR), *ends, xp.zeros_like(eps)
-    _, low, high, at_kink = xp.fori_loop(0, 2, lambda _, state: look(state), start)
+    start = xp.full_like(eps, _NEAR), *ends, xp.zeros(eps.shape, bool), xp.zeros_like(eps)
+    _, *found, at_kink = xp.fori_loop(0, 2, lambda _, state: look(state), start)
     if not xp.any_jax(eps) and np.any(at_kink > _NEAR):
-        _, low, high, _ = look((np.clip(at_kink, _NEAR, _FAR), low, high, at_kink))
-    return low, high
+        _, *found, _ = look((np.clip(at_kink, _NEAR, _FAR), *found, at_kink))
+    return found
 
 
 def beyond_contact(eps, lower, alpha):

@@ -61,6 +61,15 @@ def test_any_guess_is_put_right(monkeypatch, guess):
     np.testing.assert_allclose(curve.beta_bounds(LEVELS), want, rtol=1e-9)
 
 
+def test_a_bracket_that_is_narrow_for_another_reason_is_no_answer():
+    """The line of a wrong guess touched further left; there it was known to 7e-5, of 8e-7."""
+    curve = worst_case.subsampled_gaussian(0.9700940420168035, 0.05591134603096633, 2341)
+    low, high = curve.reversed().symmetric().beta_bounds(0.8886900283223533)
+    assert 0 <= high - low < 1e-10
+    want_low, want_high = curve.symmetric().beta_bounds(0.8886900283223533)
+    assert max(low, want_low) <= min(high, want_high)
+
+
 @pytest.mark.parametrize("mu", [1e-2, 1e-5, 1e-8, 1e-10])
 def test_what_a_guess_leaves_open_is_searched_for(monkeypatch, mu):
     """However little there is to gain."""
@@ -71,8 +80,13 @@ def test_what_a_guess_leaves_open_is_searched_for(monkeypatch, mu):
     assert np.all(high - low <= 1.01 * (own_high - own_low) + 1e-16)
 
 
+def all_seen(*arguments, true=stepping._by_lines_next_to):
+    low, high, seen = true(*arguments)
+    return low, high, np.ones_like(seen)
+
+
 SLIPS = {
-    "no second lines": (stepping, "_KNOWN", np.inf, check_wrong_guesses),
+    "no second lines": (stepping, "_by_lines_next_to", all_seen, check_wrong_guesses),
     "the guess of one who sees nothing":
         (hull.Hull, "likely_slope", lambda self, alpha: refuse(), check_wrong_guesses),
 }
