@@ -11,9 +11,9 @@ from jaxpriv import _array as xp
 
 _FARTHEST = 700.0  # eps, whose e^eps is a number
 _NEAR, _FAR = 1e-7, 0.1  # of 1 + |eps|: how far away lines are
-_COARSE = 1e-6  # a bracket's width from which on it is of a kink, if its points' are narrow:
-# of these next to no kink 5 widths are left, and one is seen so far away
-_UNSEEN, _SEEN = 64.0, 32.0
+# a bracket this wide is of a kink that was not seen near by if it is wider than so many times the
+# profile's (next to no kink 5 of these are left), and it is seen from so many times the blur away
+_COARSE, _UNSEEN, _SEEN = 1e-6, 64.0, 32.0
 
 
 def profile_bounds(experiment, reverse, epsilon):

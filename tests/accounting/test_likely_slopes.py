@@ -85,16 +85,8 @@ def all_seen(*arguments, true=stepping._by_lines_next_to):
     return low, high, np.ones_like(seen)
 
 
-SLIPS = {
-    "no second lines": (stepping, "_by_lines_next_to", all_seen, check_wrong_guesses),
-    "the guess of one who sees nothing":
-        (hull.Hull, "likely_slope", lambda self, alpha: refuse(), check_wrong_guesses),
-}
-
-
-@pytest.mark.parametrize("name", SLIPS)
-def test_slips_are_noticed(monkeypatch, name):
-    check_is_red(monkeypatch, *SLIPS[name])
+def test_a_guess_that_is_never_put_right_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, stepping, "_by_lines_next_to", all_seen, check_wrong_guesses)
 
 
 def test_several_curves_have_no_guess():
