@@ -169,12 +169,12 @@ def _rate(experiment):
 def law_at(chain, eps):
     """The `Sides` of all steps but the last, aimed at one eps."""
     eps = np.asarray(eps)
-    law = chain.composed(None, _COARSE, LEAST)
+    law = first_look(chain)
     low, high, _ = chain.near(law, eps)
     size = 0 if law.plain else _FIRST
     while size:
         before, width = law, high - low
-        law = _finer(chain, law, eps, _middle(low, high), size)
+        law = aimed_at(chain, law, eps, middle(low, high), size)
         low, high, _ = chain.near(law, eps)
         law, size = _better(before, width, law, high - low, size)
     return law
@@ -192,7 +192,12 @@ def _better(before, width, law, narrower, size):
     return law, int(min(max(2 * size, 1.2 * size * np.sqrt(narrower / _NARROW)), _FINEST))
 
 
-def _finer(chain, law, eps, log_delta, size):
+def first_look(chain):
+    """The `Sides` of all steps but the last, aimed at nothing."""
+    return chain.composed(None, _COARSE, LEAST)
+
+
+def aimed_at(chain, law, eps, log_delta, size=_FIRST):
     """The `Sides` aimed at eps, where delta is about this, from a first look."""
     floor = max(float(np.exp(log_delta)), LEAST) * 1e-9
     return chain.composed(aimed(law.upper, eps), size, floor)
@@ -200,14 +205,14 @@ def _finer(chain, law, eps, log_delta, size):
 
 def epsilon_bracket(chain, lowest, log_delta):
     """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
-    law = chain.composed(None, _COARSE, LEAST)
+    law = first_look(chain)
     if chain.bracket(law, np.zeros(()))[1] <= lowest:
         return 0.0, 0.0
     eps, width = _met(chain, law, log_delta), np.inf
     size = 0 if law.plain else _FIRST
     while size:
         before, eps_before, wider = law, eps, width
-        law = _finer(chain, law, eps, log_delta, size)
+        law = aimed_at(chain, law, eps, log_delta, size)
         eps = _met(chain, law, log_delta)
         lower, upper, rate = chain.near(law, np.asarray(eps))
         width = upper - lower
@@ -220,21 +225,31 @@ def epsilon_bracket(chain, lowest, log_delta):
         np.asarray(lowest), np.asarray(log_delta))
 
 
-def _middle(lower, upper):
+def middle(lower, upper):
+    """Of a bracket of log delta."""
     return 0.5 * (np.maximum(lower, upper - 5.0) + upper)
 
 
 def _met(chain, law, log_delta):
-    """The eps at which the middle of the bracket is log_delta, to 1e-8 of itself: between two of
-    ever finer choices.
+    """The eps at which the middle of the bracket is log_delta."""
+
+    def above(eps):
+        lower, upper, _ = chain.near(law, eps)
+        return middle(lower, upper) > log_delta
+
+    return crossing(law, above)
+
+
+def crossing(law, above):
+    """The eps >= 0 at which a function ceases to be above a target, to 1e-8 of itself: between two
+    of ever finer choices.
     """
     largest = 2 * (np.max(law.upper.loss, initial=0.0) + 1)
     choices = np.append(0.0, largest * 2.0 ** np.arange(-60.0, 1.0))
     for _ in range(7):
-        lower, upper, _ = chain.near(law, choices)
-        above = np.flatnonzero(_middle(lower, upper) > log_delta)
-        last = above[-1] if above.size else 0
+        over = np.flatnonzero(above(choices))
+        last = over[-1] if over.size else 0
         if last + 1 == choices.size:
             break
         choices = np.linspace(choices[last], choices[last + 1], 17)
-    return 0.5 * (choices[0] + choices[-1]) if above.size else 0.0
+    return 0.5 * (choices[0] + choices[-1]) if over.size else 0.0

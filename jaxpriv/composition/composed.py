@@ -215,9 +215,17 @@ class Composed(Directed):
         at = eps
         if not xp.any_jax(self, eps):
             at = -line.before_largest(self._directed(not reverse), -line.before_largest(terms, at))
-        logs = log_result(stacked(terms, 2), xp.stack([at, at]), _kinds(eps, ALPHA, POWER))
-        (log_alpha, log_power), (log_specificity, log_beta) = logs
-        return self._point(eps, reverse, Point(log_alpha, log_specificity, log_beta, log_power))
+        twice, both, kinds = stacked(terms, 2), xp.stack([at, at]), _kinds(eps, ALPHA, POWER)
+        if xp.any_jax(self, eps):
+            (log_alpha, log_power), (log_specificity, log_beta) = log_result(twice, both, kinds)
+        else:
+            logs = invert(twice, both, kinds)
+            (log_alpha, log_power), (log_specificity, log_beta) = logs.result, logs.rest
+        point = self._point(eps, reverse, Point(log_alpha, log_specificity, log_beta, log_power))
+        if xp.any_jax(self, eps):
+            return point
+        lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= _DEEP)).all(0)
+        return _by_laws(terms, point, lost, lambda own, eps: own.touch(eps, False), eps)
 
     def contact(self, eps, reverse):
         """A program evaluates profile, level and power as one batch."""
@@ -264,6 +272,8 @@ class Composed(Directed):
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
         found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
+        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > _DEEP)
+        found = _by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
         lost = np.isnan(found)
         if lost.any():
             rest = jax.tree.map(
@@ -288,8 +298,10 @@ class Composed(Directed):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
-            eps = root(terms, (start, goal), DELTA)
-            lost = np.isnan(eps) & reachable
+            eps = np.where(reachable, root(terms, (start, goal), DELTA), 0.0)
+            lost = np.isnan(eps) & (target > _DEEP)
+            eps = _by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
+            lost = np.isnan(eps)
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
                 eps[lost] = _epsilon_by_steps(*rest)
@@ -433,23 +445,38 @@ def _log_delta(terms, eps):
         return log_result(terms, eps, DELTA)
     logs = invert(terms, line.before_largest(terms, eps), DELTA)
     lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
-    result, rest = np.array(logs.result), np.array(logs.rest)
-    if not lost.any():
-        return result, rest
-    flat = jax.tree.map(lambda leaf: leaf[lost], terms)
-    at, values, others = eps[lost], result[lost], rest[lost]
-    for first, group in alike(jax.tree.leaves(flat), at.size):
-        own = Composed(xp.row(flat, first)).on_lattice()
+    return _by_laws(terms, (logs.result, logs.rest), lost, _in_bracket, eps, logs.result)
+
+
+def _in_bracket(own, eps, value):
+    """(log delta, log of one less it): of laws where their bracket is narrow, and a value as it is
+    elsewhere, both cut to the bracket.
+    """
+    lower, upper, _ = own.bracket(eps, eps, False)
+    close = upper - lower < _USEFUL
+    if close.any():
+        found = own.log_delta(eps, False)
+        inside = (found >= lower) & (found <= upper)
+        value = np.where(close, np.where(inside, found, 0.5 * (lower + upper)), value)
+    value = np.clip(value, lower, upper)
+    return value, log1mexp(value)
+
+
+def _by_laws(terms, found, lost, ask, *values):
+    """By NumPy `found`, a pytree of arrays, in which what is lost is ask(the same experiment by its
+    laws, *values), if any are known.
+    """
+    if not np.any(lost):
+        return found
+    found = jax.tree.map(np.array, found)
+    flat = jax.tree.map(lambda leaf: leaf[lost], (terms, values))
+    index = np.flatnonzero(lost)
+    for first, group in alike(jax.tree.leaves(flat[0]), index.size):
+        own = Composed(xp.row(flat[0], first)).on_lattice()
         if own is None:
             continue
-        own, asked, value = own.aligned(group.shape, eps.dtype), at[group], values[group]
-        lower, upper, _ = own.bracket(asked, asked, False)
-        close = upper - lower < _USEFUL
-        if close.any():
-            found = own.log_delta(asked, False)
-            inside = (found >= lower) & (found <= upper)
-            value = np.where(close, np.where(inside, found, 0.5 * (lower + upper)), value)
-        values[group] = np.clip(value, lower, upper)
-        others[group] = log1mexp(values[group])
-    result[lost], rest[lost] = values, others
-    return result, rest
+        asked = [value[group] for value in flat[1]]
+        part = ask(own.aligned(group.shape, asked[0].dtype), *asked)
+        for leaf, new in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
+            leaf.reshape(-1)[index[group]] = new
+    return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxpriv.composition import centred, grid, laid
 from jaxpriv.composition.grid import BETWEEN
+from jaxpriv.composition.rare import rare
 from jaxpriv.composition.summed import running_sums
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
@@ -123,6 +124,10 @@ class Profile:
 
 def contacts(entry, eps):
     """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""
+    seldom = rare(entry)
+    if seldom is not None:
+        log_delta, point = seldom.contacts(eps)
+        return np.stack([log_delta, point.log_alpha, point.log_power, point.log_beta], -1)
     log_delta, point, sure = Profile(entry).at(eps)
     found = np.stack([log_delta, point.log_alpha, point.log_power, point.log_beta], -1)
     for k in np.flatnonzero(~sure):
@@ -133,6 +138,9 @@ def contacts(entry, eps):
 
 def slopes(entry, alpha):
     """The eps at which alpha (k,) is the type I error."""
+    seldom = rare(entry)
+    if seldom is not None:
+        return np.asarray([seldom.slope(a) for a in alpha])
     profile = Profile(entry)
     log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
     small = log_alpha < log_rest
@@ -151,6 +159,9 @@ def slopes(entry, alpha):
 
 def epsilons(entry, log_delta):
     """The eps at which log delta is `log_delta` (k,)."""
+    seldom = rare(entry)
+    if seldom is not None:
+        return np.asarray([seldom.epsilon(level) for level in log_delta])
     profile = Profile(entry)
 
     def shortfall(eps):

@@ -49,7 +49,7 @@ def brackets(entry, center, ends):
         return too_wide(_NARROW)
 
     if rare:
-        add(*_by_chain(steps, center, ends))
+        add(*by_chain(steps, center, ends))
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
     beside = beside_of(entry)
@@ -62,7 +62,7 @@ def brackets(entry, center, ends):
         center = laid.near(entry, tables, center)
     _grow(entry, look)
     if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
-        lower, upper, _ = _by_chain(steps, center, ends)
+        lower, upper, _ = by_chain(steps, center, ends)
         add(lower, upper, known[2])
     return tuple(known)
 
@@ -183,7 +183,7 @@ def _on(law, ends):
     return tuple(xp.stack(column) for column in zip(*found))
 
 
-def _by_chain(steps, center, ends):
+def by_chain(steps, center, ends):
     """From a law at uneven losses aimed at the center, and where that says little from others,
     aimed at the ends about which least is known.
     """

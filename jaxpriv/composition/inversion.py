@@ -44,10 +44,13 @@ def invert(terms, eps, kind, patience):
         logs = logs_of(line, height, sums)
         if np.all(logs.followed):
             return logs, done
-    # differences are good enough for a slope that steers a search, and less to compile
-    step = xp.finfo(eps.dtype).eps ** 0.375 * (1 + xp.abs(eps))
-    after, seldom, before = single_steps(terms, xp.stack([eps + step, eps, eps - step]), kind)
-    return logs_of(line, height, sums, seldom, (after - before) / (2 * step)), done
+    # differences are good enough for a slope that steers a search, and less to compile; the saddle
+    # knows the scale of the losses
+    scale = 1 / (1 + xp.abs(on_axis(kind, line.side, line.d))) + xp.abs(eps)
+    step = xp.finfo(eps.dtype).eps ** 0.375 * scale
+    below = xp.where(eps >= 0, xp.maximum(eps - step, 0.0), eps - step)  # and their sign
+    after, seldom, before = single_steps(terms, xp.stack([eps + step, eps, below]), kind)
+    return logs_of(line, height, sums, seldom, (after - before) / (eps + step - below)), done
 
 
 def single_steps(terms, eps, kind):

@@ -83,7 +83,7 @@ class Sampled(Stepped):
         del log_ratio
 
     def once(self, eps, kind):
-        """log of an integral's result for a single step, at eps > 0;
+        """log of an integral's result for a single step, at eps >= 0;
         forwards, for no step tells much in reverse.
 
         With e^eps' = 1 + (e^eps - 1)/r the likelihood ratio at the threshold: power = (1-r)
@@ -91,7 +91,7 @@ class Sampled(Stepped):
         delta = power - e^eps alpha = r (beta' - e^eps' alpha).
         """
         rate = self.rate
-        known = (eps > 0) & (self.mu > 0) & ~self.reverse
+        known = (eps >= 0) & (self.mu > 0) & ~self.reverse
         up = xp.where(known, eps, 1.0)
         base = up + xp.log(-xp.expm1(-up) + rate * xp.exp(-up)) - xp.log(rate)
         found = self.likely(base)

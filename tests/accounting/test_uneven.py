@@ -205,6 +205,6 @@ def test_more_delta_than_the_advantage_asks_for_no_finer_law(monkeypatch):
     def refuse(*_):
         raise AssertionError("for an epsilon of 0")
 
-    monkeypatch.setattr(chains, "_finer", refuse)
+    monkeypatch.setattr(chains, "aimed_at", refuse)
     assert curve.epsilon_bounds(1.5 * advantage) == (0.0, 0.0)
     assert curve.symmetric().epsilon_bounds(1e-3) == (0.0, 0.0)

@@ -1,0 +1,95 @@
+"""Estimates where a record seldom takes part, and little of the loss there may be is likely."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from jaxpriv import worst_case
+from jaxpriv.composition import estimates
+from tests.slips import check_is_red
+
+ONE, Q = 1.0, 1e-6  # mu and the rate of the steps whose profiles are integrated here
+
+
+def _profile(eps):
+    """delta of a single step at any eps, without cancellation."""
+    ratio = 1 + np.expm1(eps) / Q  # the likelihood ratio of a step with the record
+    some = ratio > 0
+    z = np.log(np.where(some, ratio, 1.0)) / ONE + ONE / 2
+    told = Q * (ndtr(ONE - z) - ratio * ndtr(-z))
+    return np.where(some, told, -np.expm1(eps))
+
+
+def _of_two(eps):
+    """delta of two steps: the mean of what is left to tell once the first one's loss is known."""
+    z = np.linspace(-12, 14, 400_001)
+    loss = np.log1p(Q * np.expm1(ONE * z - ONE**2 / 2))
+    mass = (1 - Q) * np.exp(-z * z / 2) + Q * np.exp(-((z - ONE) ** 2) / 2)
+    return np.sum(mass * _profile(eps - loss)) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
+
+
+def check_two_steps():
+    curve = worst_case.subsampled_gaussian(1.0, Q, 2)
+    for eps in (1e-8, 1e-6, 3e-6, 1e-5):
+        delta = _of_two(eps)
+        np.testing.assert_allclose(curve.delta(eps), delta, rtol=1e-4)
+        np.testing.assert_allclose(curve.epsilon(delta), eps, rtol=3e-3)
+        # the line of that slope is a bound of the power everywhere, and the power where it touches
+        step = 1e-3 * eps
+        alpha = (_of_two(eps - step) - _of_two(eps + step)) / (2 * step) * np.exp(-eps)
+        power = delta + np.exp(eps) * alpha
+        np.testing.assert_allclose(curve.power(alpha) - alpha, power - alpha, rtol=1e-3)
+        # and the other direction's exchanges the errors
+        other = curve.reversed().power(1 - power)
+        np.testing.assert_allclose(other - (1 - power), power - alpha, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_two_steps_are_one_integral():
+    check_two_steps()
+
+
+CURVES = {
+    "two": worst_case.subsampled_gaussian(0.5, 1e-8, 2),
+    "sixteen": worst_case.subsampled_gaussian(1.0, 1e-6, 16),
+    "many": worst_case.subsampled_gaussian(1.0, 1e-6, 2000),
+    "noisy": worst_case.subsampled_gaussian(3.0, 1e-6, 16).symmetric(),
+    "laplace": worst_case.laplace(1.0).subsample(1e-6).compose(5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
+def test_estimates_lie_in_their_brackets(name):
+    curve = CURVES[name]
+    delta = 0.5 * curve.advantage_bounds()[0]
+    low, high = curve.epsilon_bounds(delta)
+    room = 1e-2 * high  # the middle of one bracket, and another one around it
+    assert 0 < low - room <= curve.epsilon(delta) <= high + room
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1e-3, 0.3, 0.9])
+def test_power_lies_in_its_bracket(alpha):
+    curve = CURVES["two"]
+    low, high = curve.beta_bounds(alpha)
+    room = 1e-2 * (1 - alpha - low)
+    assert low - room <= 1 - curve.power(alpha) <= high + room
+
+
+@pytest.mark.slow
+def test_a_program_does_not_say_that_nothing_is_told():
+    epsilon = jax.jit(
+        lambda rate, steps, delta: worst_case.subsampled_gaussian(1.0, rate, steps).epsilon(delta)
+    )
+    one, sixteen = worst_case.subsampled_gaussian(1.0, 1e-6, 1), CURVES["sixteen"]
+    for delta in (3e-7, 1e-7, 1e-9):
+        # one step is known in closed form, several by what single ones tell
+        assert epsilon(1e-6, 1.0, delta) == pytest.approx(one.epsilon(delta), rel=1e-7)
+        assert epsilon(1e-6, 16.0, delta) == pytest.approx(sixteen.epsilon(delta), rel=0.5)
+
+
+@pytest.mark.slow
+def test_slip_lattices_only(monkeypatch):
+    check_is_red(monkeypatch, estimates, "rare", lambda entry: None, check_two_steps)
