@@ -21,7 +21,7 @@ from jaxpriv.composition.enclosure import brackets_on_lines, from_other_directio
 from jaxpriv.composition.line import Term, cumulants
 from jaxpriv.composition.pieces import audible, term_of
 from jaxpriv.composition.transforms import GaussianTransform
-from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, spelled, tails
+from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, has_ends_only, spelled, tails
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
@@ -158,8 +158,7 @@ def _has_law(experiment):
         return False
     if experiment.finite:
         return spelled(experiment).loss.size <= _ONE
-    low, high = experiment.atoms(False)
-    return not experiment.isolated and bool(np.isnan(low) or low < high)
+    return has_ends_only(experiment)
 
 
 def _on_lines(directions, eps, reach):

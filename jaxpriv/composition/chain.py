@@ -6,7 +6,17 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition.uneven import LEAST, ULP, Law, Sides, aimed, one_step, tails, together
+from jaxpriv.composition.uneven import (
+    LEAST,
+    ULP,
+    Law,
+    Sides,
+    aimed,
+    has_ends_only,
+    one_step,
+    tails,
+    together,
+)
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
@@ -21,10 +31,12 @@ _COARSE = 200  # points of a first look
 
 
 class Chain:
-    """Steps [(experiment with scalar parameters in float64, whole number)] of one direction."""
+    """Steps [(experiment with scalar parameters in float64, whole number)] of one direction;
+    seldom: are those with the record rare?
+    """
 
-    def __init__(self, steps, reverse):
-        self.reverse = reverse
+    def __init__(self, steps, reverse, seldom=False):
+        self.reverse, self.seldom = reverse, seldom
         self.count = sum(count for _, count in steps)
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
@@ -144,21 +156,29 @@ class ProfileTable:
 
 def chain_of(steps, flipped):
     """(the `Chain` of `Step`s with scalar parameters and members along one axis, or None where they
-    are too many or have atoms; are heavy ones so rare that an even lattice is no good?)
+    are too many or have atoms within; are heavy ones so rare that an even lattice is no good? One
+    that shows the atoms in which a density ends may be.)
     """
-    parts, heavy = [], 0.0
+    smooth: list[tuple] = []
+    ending: list[tuple] = []
+    heavy = 0.0
     for step in steps:
         for member in np.flatnonzero(step.count > 0):
             experiment, count = xp.row(step.experiment, member), int(step.count[member])
             if isinstance(experiment, ManyOutcomes):
                 return None, False
-            if not (experiment.finite or np.all(np.isnan(experiment.atoms(False)))):
+            if experiment.finite or np.all(np.isnan(experiment.atoms(False))):
+                smooth.append((experiment, count))
+            elif has_ends_only(experiment):
+                ending.append((experiment, count))
+            else:
                 return None, False
-            parts.append((experiment, count))
             heavy += float(_rate(experiment)) * count
+    parts = smooth + ending  # the first one's profile is not discretised: of one without a kink
     if not parts or sum(count for _, count in parts) > MOST:
         return None, False
-    return Chain(parts, bool(flipped)), heavy <= RARE
+    seldom = heavy <= RARE
+    return Chain(parts, bool(flipped), seldom), seldom and not ending
 
 
 def _rate(experiment):

@@ -113,6 +113,12 @@ class Tails(NamedTuple):
     tests: Point
 
 
+def has_ends_only(experiment):
+    """Has the loss (scalar parameters) a density, and at most an outcome at both ends of it?"""
+    low, high = experiment.atoms(False)
+    return not experiment.isolated and bool(np.isnan(low) or low < high)
+
+
 def tails(experiment, reverse):
     """The `Tails` of a step (scalar parameters) whose loss has a density, and at most an outcome at
     both ends of it, at points that are chosen by its own quantiles.

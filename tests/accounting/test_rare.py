@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from jaxpriv import worst_case
+from jaxpriv import compose, worst_case
 from jaxpriv.composition import estimates
 from tests.slips import check_is_red
 
@@ -21,12 +21,21 @@ def _profile(eps):
     return np.where(some, told, -np.expm1(eps))
 
 
-def _of_two(eps):
-    """delta of two steps: the mean of what is left to tell once the first one's loss is known."""
+def _laplace_profile(eps):
+    """The same of Laplace noise of scale 1."""
+    ratio = 1 + np.expm1(eps) / Q
+    some = ratio > 0
+    log_ratio = np.log(np.where(some, ratio, 1.0))
+    inside = -np.expm1((np.minimum(log_ratio, 1.0) - 1) / 2)
+    return np.where(some, Q * np.where(log_ratio > -1, inside, 1 - ratio), -np.expm1(eps))
+
+
+def _of_two(eps, last=_profile):
+    """delta of a step before the last: the mean of what is left to tell once its loss is known."""
     z = np.linspace(-12, 14, 400_001)
     loss = np.log1p(Q * np.expm1(ONE * z - ONE**2 / 2))
     mass = (1 - Q) * np.exp(-z * z / 2) + Q * np.exp(-((z - ONE) ** 2) / 2)
-    return np.sum(mass * _profile(eps - loss)) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
+    return np.sum(mass * last(eps - loss)) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
 
 
 def check_two_steps():
@@ -48,6 +57,20 @@ def check_two_steps():
 @pytest.mark.slow
 def test_two_steps_are_one_integral():
     check_two_steps()
+
+
+@pytest.mark.slow
+def test_beside_losses_that_end():
+    """Brackets were vacuous where rare steps of noise with atoms stand beside others."""
+    curve = compose(worst_case.laplace(1.0).subsample(Q), worst_case.subsampled_gaussian(1.0, Q, 1))
+    for eps in (3e-7, 1e-6, 3e-6):
+        delta = _of_two(eps, _laplace_profile)
+        low, high = curve.delta_bounds(eps)
+        assert low <= delta * (1 + 1e-9)
+        assert delta * (1 - 1e-9) <= high <= low * 1.01
+        low, high = curve.epsilon_bounds(delta)
+        assert low * (1 - 1e-9) <= eps <= high * (1 + 1e-9)
+        assert curve.epsilon(delta) == pytest.approx(eps, rel=0.02)
 
 
 CURVES = {
