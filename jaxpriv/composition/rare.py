@@ -83,7 +83,8 @@ def _crossing(steps, law, of, target):
             return of(_tests(eps, *steps.near(law, eps))[1]) > target
 
         eps = np.asarray(chain.crossing(law, above))
-        if look < _LOOKS - 1:
-            lower, upper, _ = steps.near(law, eps)
-            law = chain.aimed_at(steps, law, eps, chain.middle(lower, upper))
+        if law.plain or look == _LOOKS - 1:
+            break
+        lower, upper, _ = steps.near(law, eps)
+        law = chain.aimed_at(steps, law, eps, chain.middle(lower, upper))
     return float(eps)
