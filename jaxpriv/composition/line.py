@@ -108,12 +108,12 @@ def before_largest(terms, eps):
 
 def advantage_bound(terms):
     """An upper bound of the advantage: over the steps it adds up at most, each rate (2 Phi(mu/2) -
-    1) or less.
+    1) or less, mu how far apart the records are that a step may show.
     """
 
     def of_step(transform):
         rate = getattr(transform, "rate", 1.0)
-        return rate * xp.erf(transform.mu / math.sqrt(8.0))
+        return rate * xp.erf(transform.apart / math.sqrt(8.0))
 
     return over_steps(terms, [of_step(term.transform) for term in terms]) * (1 + 1e-12)
 

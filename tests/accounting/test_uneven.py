@@ -12,10 +12,12 @@ from jaxpriv.composition import uneven
 from jaxpriv.composition.chain import Chain
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.gridded import Gridded
+from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.uneven import Law, Sides, together
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.response import BlackBox
 from jaxpriv.tradeoff.subsampled import Subsampled
+from tests.slips import check_is_red
 
 
 def step(noise, rate):
@@ -195,6 +197,30 @@ def test_laws_are_asked_where_transforms_do_not_end(monkeypatch):
     assert both[0] <= high
     assert low <= both[1]
     assert both[1] - both[0] < 1e-5 * both[1]
+
+
+def check_below_the_advantage():
+    """Epsilon is above 0 for every delta below the advantage, at both ends."""
+    for rate in (0.3, 1e-6):
+        curve = worst_case.subsampled_gaussian(1.0, rate, 2, adjacency="replace_one")
+        for share in (0.99, 0.7):
+            delta = share * curve.advantage_bounds()[0]
+            low, high = curve.epsilon_bounds(delta)
+            assert 0 < low <= curve.epsilon(delta) * (1 + 1e-6)
+            assert curve.epsilon(delta) * (1 - 1e-6) <= high
+            assert curve.delta_bounds(high)[1] <= delta * (1 + 1e-4)
+
+
+@pytest.mark.slow
+def test_epsilon_below_the_advantage():
+    """The bound of the advantage counts how far apart what is exchanged is."""
+    check_below_the_advantage()
+
+
+@pytest.mark.slow
+def test_slip_how_far_apart(monkeypatch):
+    check_is_red(monkeypatch, ReplacedGaussianTransform, "apart", property(lambda self: self.mu),
+                 check_below_the_advantage)
 
 
 def test_more_delta_than_the_advantage_asks_for_no_finer_law(monkeypatch):
