@@ -238,9 +238,11 @@ def log_mean_variance(exponents, values):
 
 @jax.custom_jvp
 def _in_one_pass(exponents, values):
-    zeros, dtype = jnp.zeros_like(values), values.dtype
-    start = tuple(jnp.asarray(number, dtype) for number in (-jnp.inf, 0.0, 0.0, 0.0))
-    each = exponents, zeros + 1, values, zeros
+    # where JAX linearised a loop the rule below is lost to a second derivative, and its own one
+    # of a reduction takes no operand for a constant: none is, as all move with these zeros
+    zeros = 0 * (jnp.clip(exponents, -1, 1) + jnp.clip(values, -1, 1))
+    start = tuple(jnp.asarray(number, values.dtype) for number in (-jnp.inf, 0.0, 0.0, 0.0))
+    each = exponents + zeros, zeros + 1, values + zeros, zeros
     top, total, mean, variance = jax.lax.reduce(each, start, _pooled, (0,))
     return top + jnp.log(total), mean, variance
 
