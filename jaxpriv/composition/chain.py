@@ -12,7 +12,6 @@ from jaxpriv.composition.uneven import (
     Law,
     Sides,
     aimed,
-    has_ends_only,
     one_step,
     tails,
     together,
@@ -20,7 +19,6 @@ from jaxpriv.composition.uneven import (
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
-from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _FIRST, _FINEST = 256, 1024  # points
 _NARROW = 1e-5  # of log delta
@@ -31,13 +29,17 @@ _COARSE = 200  # points of a first look
 
 
 class Chain:
-    """Steps [(experiment with scalar parameters in float64, whole number)] of one direction;
-    seldom: are those with the record rare?
+    """Steps [(experiment with scalar parameters in float64, whole number)] of one direction, those
+    without kinks first: the profile of one of the first is not discretised.
     """
 
-    def __init__(self, steps, reverse, seldom=False):
-        self.reverse, self.seldom = reverse, seldom
+    def __init__(self, steps, reverse):
+        self.reverse = reverse
         self.count = sum(count for _, count in steps)
+        # how often does the record take part at most, and is it rarely in any step?
+        each = [(float(one.participation()), count) for one, count in steps]
+        self.rate = max(rate for rate, _ in each)
+        self.seldom = sum(rate * count for rate, count in each) <= RARE
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
 
@@ -126,8 +128,11 @@ def _mean(law, log_delta, rate):
 
 
 class ProfileTable:
-    """log delta of a step between the losses of its `Tails`, by cubics with the slopes that the
-    tests tell: d log delta/d eps = -e^eps alpha/delta. Not certified.
+    """log delta of a step between the losses of its `Tails`. Not certified.
+
+    The tests tell its slope there, d log delta/d eps = -e^eps alpha/delta: by cubics, but between
+    what delta, a convex function of e^eps, can be, its tangents and its chord: so it is known next
+    to a kink as well.
     """
 
     def __init__(self, known):
@@ -142,48 +147,46 @@ class ProfileTable:
         """(log delta, its rate) at any eps; beyond the table that of nothing, and nothing."""
         x, y, fall = self.loss, self.log_delta, self.rate
         at = np.clip(np.searchsorted(x, eps) - 1, 0, len(x) - 2)
-        width = x[at + 1] - x[at]
-        t = (eps - x[at]) / width
-        rise = (y[at + 1] - y[at]) / width
+        since, width, change = eps - x[at], x[at + 1] - x[at], y[at + 1] - y[at]
+        t, rise = since / width, change / width
         first, second = -fall[at] - rise, -fall[at + 1] - rise
-        value = y[at] + width * t * (rise + (1 - t) * ((1 - t) * first - t * second))
+        cubic = since * (rise + (1 - t) * ((1 - t) * first - t * second))
         slope = rise + (1 - t) * (1 - 3 * t) * first - t * (2 - 3 * t) * second
+
+        # in units of delta at the first end: the tangents there and at the last one, and the chord
+        last, before = np.exp(change), since - width
+        lines = (1 - fall[at] * np.expm1(since), last * (1 - fall[at + 1] * np.expm1(before)))
+        falls = fall[at] * np.exp(since), last * fall[at + 1] * np.exp(before)
+        line, falling = np.where(lines[0] > lines[1], (lines[0], falls[0]), (lines[1], falls[1]))
+        least = np.log(line)
+        most = np.log1p(np.expm1(change) * np.expm1(since) / np.expm1(width))
+        bent = (cubic >= least) & (cubic <= most)
+        value = y[at] + np.fmin(np.fmax(cubic, least), most)
+        rate = np.where(bent, -slope, falling / line)
+
         below, above = eps < x[0], eps > x[-1]
         left = np.where(below, eps, -1.0)
         value = np.where(below, log1mexp(left), np.where(above, -np.inf, value))
-        return value, np.where(below, np.exp(left - value), np.where(above, 0.0, -slope))
+        return value, np.where(below, np.exp(left - value), np.where(above, 0.0, rate))
 
 
 def chain_of(steps, flipped):
-    """(the `Chain` of `Step`s with scalar parameters and members along one axis, or None where they
-    are too many or have atoms within; are heavy ones so rare that an even lattice is no good? One
-    that shows the atoms in which a density ends may be.)
+    """The `Chain` of `Step`s with scalar parameters and members along one axis, or None where they,
+    or the outcomes of one, are too many.
     """
     smooth: list[tuple] = []
-    ending: list[tuple] = []
-    heavy = 0.0
+    kinked: list[tuple] = []
     for step in steps:
         for member in np.flatnonzero(step.count > 0):
             experiment, count = xp.row(step.experiment, member), int(step.count[member])
             if isinstance(experiment, ManyOutcomes):
-                return None, False
+                return None
             if experiment.finite or np.all(np.isnan(experiment.atoms(False))):
                 smooth.append((experiment, count))
-            elif has_ends_only(experiment):
-                ending.append((experiment, count))
             else:
-                return None, False
-            heavy += float(_rate(experiment)) * count
-    parts = smooth + ending  # the first one's profile is not discretised: of one without a kink
-    if not parts or sum(count for _, count in parts) > MOST:
-        return None, False
-    seldom = heavy <= RARE
-    return Chain(parts, bool(flipped), seldom), seldom and not ending
-
-
-def _rate(experiment):
-    forward = experiment.base if isinstance(experiment, Reversed) else experiment
-    return forward.rate if isinstance(forward, Subsampled) else 1.0
+                kinked.append((experiment, count))
+    steps = smooth + kinked
+    return Chain(steps, bool(flipped)) if 0 < sum(count for _, count in steps) <= MOST else None
 
 
 def law_at(chain, eps):
@@ -240,6 +243,7 @@ def epsilon_bracket(chain, lowest, log_delta):
             size = size + 1  # the first look was of another eps
         else:
             law, size = _better(before, wider, law, width, size)
+            eps = eps_before if law is before else eps
     return stepped_out(
         np.asarray(eps), lambda ends: chain.ends(law, ends),
         np.asarray(lowest), np.asarray(log_delta))

@@ -11,6 +11,7 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import line
+from jaxpriv.composition.by_laws import DEEP, by_laws, has_laws, laws_of, log_delta
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import (
     bracket,
@@ -18,8 +19,6 @@ from jaxpriv.composition.enclosure import (
     epsilon_bracket,
     from_other_direction,
 )
-from jaxpriv.composition.entrywise import alike
-from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
 from jaxpriv.composition.kept import Target
 from jaxpriv.composition.line import (
@@ -34,8 +33,7 @@ from jaxpriv.composition.line import (
     stacked,
 )
 from jaxpriv.composition.nearby import decays_slowly
-from jaxpriv.composition.pieces import as_step, audible, behind, grouped
-from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.pieces import audible, behind
 from jaxpriv.composition.roots import root
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
@@ -46,8 +44,7 @@ from jaxpriv.tradeoff.experiment import DEEPEST, Point
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
-_USEFUL = 1.0  # width of log delta's bracket below which a lattice follows it
-_DEEP = -300.0  # log delta below which it does not
+_USEFUL = 1.0  # width of log delta's bracket above which another bound is looked at
 _WITHIN = 0.9  # of the losses: where a slope is looked for first
 
 
@@ -115,7 +112,7 @@ class Composed(Directed):
 
     def log_delta(self, eps, reverse):
         terms = self._directed((eps < 0) ^ reverse)
-        return self._signed(eps, reverse, *_log_delta(terms, xp.abs(eps)))
+        return self._signed(eps, reverse, *log_delta(terms, xp.abs(eps)))
 
     def _signed(self, eps, reverse, value, rest):
         """log delta(eps) from (log, log of one less it)
@@ -187,7 +184,7 @@ class Composed(Directed):
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
-        if self._has_laws():
+        if has_laws(self.terms):
             # no search is worth while: they are asked next
             lost = np.isnan(found[0]) & (log_delta > DEEPEST)
             if lost.any():
@@ -217,15 +214,11 @@ class Composed(Directed):
             at = -line.before_largest(self._directed(not reverse), -line.before_largest(terms, at))
         twice, both, kinds = stacked(terms, 2), xp.stack([at, at]), _kinds(eps, ALPHA, POWER)
         if xp.any_jax(self, eps):
-            (log_alpha, log_power), (log_specificity, log_beta) = log_result(twice, both, kinds)
-        else:
-            logs = invert(twice, both, kinds)
-            (log_alpha, log_power), (log_specificity, log_beta) = logs.result, logs.rest
-        point = self._point(eps, reverse, Point(log_alpha, log_specificity, log_beta, log_power))
-        if xp.any_jax(self, eps):
-            return point
-        lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= _DEEP)).all(0)
-        return _by_laws(terms, point, lost, lambda own, eps: own.touch(eps, False), eps)
+            return self._point(eps, reverse, *log_result(twice, both, kinds))
+        logs = invert(twice, both, kinds)
+        point = self._point(eps, reverse, logs.result, logs.rest)
+        lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= DEEP)).all(0)
+        return by_laws(terms, point, lost, lambda own, eps: own.touch(eps, False), eps)
 
     def contact(self, eps, reverse):
         """A program evaluates profile, level and power as one batch."""
@@ -236,13 +229,16 @@ class Composed(Directed):
         own = Composed(stacked(self.terms, 3))
         at = xp.stack([xp.abs(eps), eps, eps])
         logs = log_result(own._directed(when), at, _kinds(eps, DELTA, ALPHA, POWER))
-        (log_delta, log_alpha, log_power), (log_rest, log_specificity, log_beta) = logs
-        log_delta = xp.stop_gradient(self._signed(eps, reverse, log_delta, log_rest))
-        point = Point(log_alpha, log_specificity, log_beta, log_power)
-        return log_delta, self._point(eps, reverse, point)
+        (value, *tests), (rest, *others) = logs
+        value = xp.stop_gradient(self._signed(eps, reverse, value, rest))
+        return value, self._point(eps, reverse, tests, others)
 
-    def _point(self, eps, reverse, point):
-        """A point of the curve, or its end where the line touches it there."""
+    def _point(self, eps, reverse, tests, rests):
+        """A point of the curve from log alpha and log power, and those of one less; or its end
+        where the line touches it there.
+        """
+        (log_alpha, log_power), (log_specificity, log_beta) = tests, rests
+        point = Point(log_alpha, log_specificity, log_beta, log_power)
         terms = self._directed(xp.full(eps.shape, reverse))
         above = eps >= line.loss_bound(terms)
         below = -eps >= line.loss_bound(self._directed(not reverse))
@@ -272,8 +268,8 @@ class Composed(Directed):
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
         found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
-        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > _DEEP)
-        found = _by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
+        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > DEEP)
+        found = by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
         lost = np.isnan(found)
         if lost.any():
             rest = jax.tree.map(
@@ -299,8 +295,8 @@ class Composed(Directed):
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
             eps = np.where(reachable, root(terms, (start, goal), DELTA), 0.0)
-            lost = np.isnan(eps) & (target > _DEEP)
-            eps = _by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
+            lost = np.isnan(eps) & (target > DEEP)
+            eps = by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
             lost = np.isnan(eps)
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
@@ -318,15 +314,9 @@ class Composed(Directed):
             means.reverse()
         return (experiment for experiment in means if experiment is not None)
 
-    def _has_laws(self):
-        """No law is known of normal vectors."""
-        return not any(isinstance(term.transform, NormalTransform) for term in self.terms)
-
     def on_lattice(self):
         """The same experiment by its laws in place of its transforms, or None."""
-        if not self._has_laws():
-            return None
-        return Gridded(grouped([as_step(term) for term in self.terms]), np.zeros((), bool))
+        return laws_of(self.terms)
 
     def smoothness(self):
         """Losses have densities."""
@@ -435,48 +425,3 @@ def _newton(ask, start, log_delta, reachable, more=()):
 
     _, eps, _, more = xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf), more))
     return eps, more
-
-
-def _log_delta(terms, eps):
-    """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
-    frequencies do not end in time, or rounding shows.
-    """
-    if xp.any_jax(terms, eps):
-        return log_result(terms, eps, DELTA)
-    logs = invert(terms, line.before_largest(terms, eps), DELTA)
-    lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= _DEEP)
-    return _by_laws(terms, (logs.result, logs.rest), lost, _in_bracket, eps, logs.result)
-
-
-def _in_bracket(own, eps, value):
-    """(log delta, log of one less it): of laws where their bracket is narrow, and a value as it is
-    elsewhere, both cut to the bracket.
-    """
-    lower, upper, _ = own.bracket(eps, eps, False)
-    close = upper - lower < _USEFUL
-    if close.any():
-        found = own.log_delta(eps, False)
-        inside = (found >= lower) & (found <= upper)
-        value = np.where(close, np.where(inside, found, 0.5 * (lower + upper)), value)
-    value = np.clip(value, lower, upper)
-    return value, log1mexp(value)
-
-
-def _by_laws(terms, found, lost, ask, *values):
-    """By NumPy `found`, a pytree of arrays, in which what is lost is ask(the same experiment by its
-    laws, *values), if any are known.
-    """
-    if not np.any(lost):
-        return found
-    found = jax.tree.map(np.array, found)
-    flat = jax.tree.map(lambda leaf: leaf[lost], (terms, values))
-    index = np.flatnonzero(lost)
-    for first, group in alike(jax.tree.leaves(flat[0]), index.size):
-        own = Composed(xp.row(flat[0], first)).on_lattice()
-        if own is None:
-            continue
-        asked = [value[group] for value in flat[1]]
-        part = ask(own.aligned(group.shape, asked[0].dtype), *asked)
-        for leaf, new in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
-            leaf.reshape(-1)[index[group]] = new
-    return found

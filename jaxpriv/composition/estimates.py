@@ -6,7 +6,7 @@ are read off one lattice (`laid`), where a program lays one for each.
 
 import numpy as np
 
-from jaxpriv.composition import centred, chain, grid, grown, laid
+from jaxpriv.composition import centred, grid, laid
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.rare import rare
 from jaxpriv.composition.summed import running_sums
@@ -129,14 +129,10 @@ def contacts(entry, eps):
         log_delta, point = seldom.contacts(eps)
         return np.stack([log_delta, point.log_alpha, point.log_power, point.log_beta], -1)
     log_delta, point, sure = Profile(entry).at(eps)
-    shown = _shown(entry)
     found = np.stack([log_delta, point.log_alpha, point.log_power, point.log_beta], -1)
-    for k in np.flatnonzero(~(sure & shown)):
+    for k in np.flatnonzero(~sure):
         law = entry.law(eps[k], entry.tables())
         found[k] = grid.log_delta(law, eps[k]), *grid.touch(law, eps[k])
-        if not shown:
-            (low,), (high,), _ = grown.brackets(entry, eps[k], eps[k : k + 1])
-            found[k, 0] = np.clip(found[k, 0], low, high)
     return found
 
 
@@ -166,27 +162,15 @@ def epsilons(entry, log_delta):
     seldom = rare(entry)
     if seldom is not None:
         return np.asarray([seldom.epsilon(level) for level in log_delta])
-    profile, shown = Profile(entry), _shown(entry)
+    profile = Profile(entry)
 
     def shortfall(eps):
         value, point, _ = profile.at(eps)
         return log_delta - value, np.exp(eps + point.log_alpha - value)
 
-    def alone(entry, log_delta):
-        eps = centred.epsilon_of(entry, log_delta)
-        if shown:
-            return eps
-        return np.clip(eps, *grown.epsilon_bracket(entry, log_delta, log_delta))
-
     start = centred.start_of(entry, profile.tables, log_delta)
     found, sure = profile.search(shortfall, start)
-    return _or_alone(entry, alone, log_delta, found, sure & shown)
-
-
-def _shown(entry):
-    """Has a lattice points where the losses are? Not of rare steps of several kinds."""
-    steps = chain.chain_of(entry.steps, entry.flipped)[0]
-    return steps is None or not steps.seldom
+    return _or_alone(entry, centred.epsilon_of, log_delta, found, sure)
 
 
 def _or_alone(entry, function, values, found, sure):

@@ -31,8 +31,8 @@ def brackets(entry, center, ends):
     """(lower, upper) of log delta at eps `ends` (k,) near `center`, -d log delta/d eps there."""
     if xp.any_jax(entry, center, ends):
         return _on(entry.law(center, entry.tables()), ends)
-    steps, rare = chain.chain_of(entry.steps, entry.flipped)
-    labelled = Labelled(entry)
+    steps = chain.chain_of(entry.steps, entry.flipped)
+    first, labelled = steps is not None and steps.seldom, Labelled(entry)
     known = [np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)]
 
     def too_wide(enough):
@@ -48,7 +48,7 @@ def brackets(entry, center, ends):
         add(labelled.lower(tables, law, size, ends, lower, upper), upper, rate)
         return too_wide(_NARROW)
 
-    if rare:
+    if first:
         add(*by_chain(steps, center, ends))
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
@@ -61,7 +61,7 @@ def brackets(entry, center, ends):
     if len(ends) > laid.FEW:
         center = laid.near(entry, tables, center)
     _grow(entry, look)
-    if steps is not None and not rare and np.max(known[1] - known[0]) > _least(steps):
+    if steps is not None and not first and np.max(known[1] - known[0]) > _least(steps):
         lower, upper, _ = by_chain(steps, center, ends)
         add(lower, upper, known[2])
     return tuple(known)
@@ -71,7 +71,8 @@ def epsilon_bracket(entry, lowest, log_delta):
     """(low, high) of eps for log delta between `lowest` and `log_delta`, by NumPy: on each lattice
     the estimate, and its ends stepped out. (0, inf) is what is not known.
     """
-    steps, rare = chain.chain_of(entry.steps, entry.flipped)
+    steps = chain.chain_of(entry.steps, entry.flipped)
+    first = steps is not None and steps.seldom
     eps, low, high, enough = None, 0.0, np.inf, entry.width
     labelled = Labelled(entry)
 
@@ -79,7 +80,7 @@ def epsilon_bracket(entry, lowest, log_delta):
         nonlocal low, high
         low, high = np.fmax(low, found[0]), np.fmin(high, found[1])
 
-    if rare:
+    if first:
         add(chain.epsilon_bracket(steps, lowest, log_delta))
         if high - low <= (_HELPLESS * high if enough is None else enough):
             return low, high
@@ -115,7 +116,7 @@ def epsilon_bracket(entry, lowest, log_delta):
         return (high - low) / enough
 
     _grow(entry, look)
-    if rare or steps is None or low == np.inf:
+    if first or steps is None or low == np.inf:
         return low, high
     if enough is None or high - low > enough * _least(steps) / _NARROW:
         add(chain.epsilon_bracket(steps, lowest, log_delta))

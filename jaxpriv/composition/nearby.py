@@ -12,7 +12,7 @@ from jaxpriv.composition.entrywise import side_by_side
 from jaxpriv.composition.frequencies import LIMIT
 from jaxpriv.composition.kept import Kept
 from jaxpriv.composition.line import along
-from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.composition.stepped import Stepped
 
 _LONG = 10.0  # log of the frequencies of a line that is long
 _SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
@@ -37,9 +37,9 @@ def decays_slowly(terms):
 
     Few steps of small rates r lose about r (e^(mu z) - 1) each, r times a lognormal variable, whose
     transform's modulus falls as e^(-(log(r y)/mu)^2/2): n of them leave e^-37 at
-    r y = e^(mu (74/n)^1/2).
+    r y = e^(mu (74/n)^1/2), mu the largest shift.
     """
-    if not all(isinstance(term.transform, SubsampledGaussianTransform) for term in terms):
+    if not all(isinstance(term.transform, Stepped) for term in terms):
         return np.zeros((), bool)
     end, heavy, count = np.inf, 0.0, 0.0
     for term in terms:

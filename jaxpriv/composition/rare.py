@@ -18,6 +18,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.pair import safe_log
 
+_RATE = 1e-3  # above it a lattice's estimates are the better ones
 _LOOKS = 2  # for a slope, whose error enters squared: from a law aimed at nothing first
 
 
@@ -56,11 +57,13 @@ class Rare:
 
 
 def rare(entry):
-    """A composition with scalar parameters as `Rare`, of its whole steps, or None if it is not."""
-    forward, seldom = chain.chain_of(entry.steps, entry.flipped)
-    if not seldom:
+    """A composition with scalar parameters as `Rare`, of its whole steps, or None where a lattice
+    has points where the losses are.
+    """
+    forward = chain.chain_of(entry.steps, entry.flipped)
+    if forward is None or not forward.seldom or forward.rate > _RATE:
         return None
-    return Rare(forward, chain.chain_of(entry.steps, ~entry.flipped)[0])
+    return Rare(forward, chain.chain_of(entry.steps, ~entry.flipped))
 
 
 @np.errstate(all="ignore")

@@ -28,7 +28,9 @@ from jaxpriv.tradeoff.outcomes import Outcomes
 ULP = float(np.finfo(np.float64).eps)
 LEAST = 1e-300  # probabilities below are not followed; what products underflow to adds up to less
 _TABLE = 1024  # points at which a single step's tails are known
-_NEXT = 1e-9  # of an outcome's loss: where points lie on both sides of it
+# where points lie on both sides of an outcome: so much of its loss, or of the advantage, away
+_NEXT, _NEXT_TO_0 = 1e-9, 1e-6
+_ALL = 1 + 1e-9  # no law has more
 _SKETCH = 200  # outcomes that stand for a law where points are chosen
 
 
@@ -120,22 +122,27 @@ def has_ends_only(experiment):
 
 
 def tails(experiment, reverse):
-    """The `Tails` of a step (scalar parameters) whose loss has a density, and at most an outcome at
-    both ends of it, at points that are chosen by its own quantiles.
-    """
+    """The `Tails` of a step (scalar parameters) at points that are chosen by its own quantiles."""
     sizes = 2.0 ** np.linspace(-60.0, 12.0, 200)
     points = np.concatenate([-sizes[::-1], [0.0], sizes])
     points = _chosen(Tails(points, lattice.touch(experiment, points, reverse)), None, _TABLE, LEAST)
-    points = np.union1d(points, _around_atoms(experiment, reverse))
+    points = _beside_atoms(points, experiment, reverse)
     return Tails(points, lattice.touch(experiment, points, reverse))
 
 
-def _around_atoms(experiment, reverse):
-    """Losses next to those at the ends of a density that have a probability of their own."""
+def _beside_atoms(points, experiment, reverse):
+    """Losses, and others next to the lowest and the highest that have a probability of their own,
+    in the place of those that are nearer to them: rounding tells on which side such tests are.
+    """
     low, high = experiment.atoms(False)
-    ends = np.asarray([-high, -low] if reverse else [low, high])
-    ends = ends[np.isfinite(ends)]
-    return np.concatenate([ends - _NEXT * np.abs(ends), ends + _NEXT * np.abs(ends)])
+    atoms = np.asarray([-high, -low] if reverse else [low, high])
+    atoms = atoms[np.isfinite(atoms)]
+    if not atoms.size:
+        return points
+    advantage = np.exp(experiment.aligned((), np.float64).log_delta(np.zeros(()), False))
+    aside = np.maximum(_NEXT * np.abs(atoms), _NEXT_TO_0 * advantage)
+    away = np.all(np.abs(points[:, None] - atoms) > aside, -1)
+    return np.unique(np.concatenate([points[away], atoms - aside, atoms + aside]))
 
 
 def one_step(experiment, reverse, known, aim, size, floor):
@@ -147,7 +154,7 @@ def one_step(experiment, reverse, known, aim, size, floor):
     if aim is not None:
         known = _joined(known, experiment, reverse, _graded(aim))
     points = _chosen(known, aim, size, floor)
-    points = np.union1d(points, _around_atoms(experiment, reverse))
+    points = _beside_atoms(points, experiment, reverse)
     found = lattice.cells(experiment, points, reverse)
     width = np.diff(points)
     # exponents up to 700 are rounded
@@ -158,6 +165,8 @@ def one_step(experiment, reverse, known, aim, size, floor):
     loss = np.append(loss - 4 * ULP * np.abs(loss), points[-1])
     mass = np.append(mass, found.above * (1 - 2000 * ULP))
     beyond = found.above * (1 + 2000 * ULP) + LEAST
+    if not np.sum(mass) <= _ALL:
+        mass = np.zeros(mass.shape)  # tests that do not agree say nothing
     return Sides(Law(points, upper, beyond), _some(loss, mass, 0.0), False)
 
 

@@ -126,6 +126,10 @@ class Mixture(Envelope):
     def full(self):
         return all(member.full() for member in self.members)
 
+    def participation(self):
+        each = self._each(lambda m: m.participation())
+        return xp.sum(xp.concatenate(self.weights, -1) * each, -1)
+
     def loss_bound(self, reverse):
         return xp.max(self._each(lambda m: m.loss_bound(reverse)), -1)
 

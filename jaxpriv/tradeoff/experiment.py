@@ -154,6 +154,10 @@ class Experiment(ABC):
         """epsilon of both directions at one log delta."""
         return self._both_ways(lambda reverse: self.epsilon(log_delta, reverse))
 
+    def participation(self):
+        """The probability with which the record takes part: otherwise nothing is told of it."""
+        return xp.ones(self.batch_shape())
+
     def loss_bound(self, reverse):
         """The largest privacy loss of a direction: delta is zero beyond."""
         del reverse

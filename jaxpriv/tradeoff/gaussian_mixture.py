@@ -328,5 +328,8 @@ class GaussianMixture(Pair):
     def loss_bound(self, reverse):
         return self.seen().loss_bound(reverse)
 
+    def participation(self):
+        return self.seen().participation()
+
     def tail_mu(self):
         return self.seen().tail_mu()

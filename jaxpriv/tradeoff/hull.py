@@ -200,6 +200,10 @@ class Hull(Envelope):
     def full(self):
         return all(member.full() for member in self.members)
 
+    def participation(self):
+        """Of whoever's record takes part most often."""
+        return _largest([member.participation() for member in self.members])
+
     def last_loss(self):
         known = [member.last_loss() for member in self.members]
         if any(one is None for one in known):

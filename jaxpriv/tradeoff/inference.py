@@ -6,6 +6,7 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
 from jaxpriv.tradeoff.evaluate import elementwise
 from jaxpriv.tradeoff.stepping import (
+    apart,
     beyond_contact,
     beyond_zero,
     by_three_lines,
@@ -40,8 +41,9 @@ def power_bracket(experiment, alpha):
         off = 16 * ulp * (1 + xp.abs(ends))
         least, most = lower + line * (1 - off), upper + line * (1 + off)
         most = xp.where(xp.isnan(most), 1.0, most)
-        rise = xp.maximum(most[2] - least[1], 0.0) / (x[2] - x[1]) * (x[1] - x[0])
-        fall = xp.maximum(most[0] - least[1], 0.0) / (x[1] - x[0]) * (x[2] - x[1])
+        before, after = apart(ends)
+        rise = xp.maximum(most[2] - least[1], 0.0) / after * before
+        fall = xp.maximum(most[0] - least[1], 0.0) / before * after
         valley = (most[1] <= least[0]) & (most[1] <= least[2])
         # and D falls: at a kink, where one of the chords is steep, that says more
         first = xp.maximum(least[1] - rise * (1 + 1e-6), lower[1] + line[0] * (1 - off[0]))
@@ -52,7 +54,7 @@ def power_bracket(experiment, alpha):
         low = xp.where(low <= alpha, xp.maximum(low, beyond), low)
         return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0), valley
 
-    low, high = by_three_lines(experiment, alpha, 0.0, bounds_of)
+    low, high = by_three_lines(experiment, alpha, 32 * ulp * alpha, bounds_of)
     low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:

@@ -78,6 +78,9 @@ class Sampled(Outcomes):
     base: Outcomes
     rate: jax.Array
 
+    def participation(self):
+        return self.rate * self.base.participation()
+
     def spelled(self, shape, dtype):
         rate = xp.asarray(resolved(self.rate, dtype), dtype)
         return self.base.spelled(shape, dtype).subsampled(xp.broadcast_to(rate, shape))
@@ -88,6 +91,9 @@ class Exchanged(Outcomes):
     """The hypotheses exchanged."""
 
     base: Outcomes
+
+    def participation(self):
+        return self.base.participation()
 
     def spelled(self, shape, dtype):
         return self.base.spelled(shape, dtype).reversed()

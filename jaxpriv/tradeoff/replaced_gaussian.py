@@ -49,6 +49,9 @@ class ReplacedGaussian(Pair):
     def split(self):
         return self.mu != 0, ReplacedGaussian(xp.where(self.mu == 0, 1.0, self.mu), self.rate)
 
+    def participation(self):
+        return self.rate
+
     def _shares(self, z):
         """(log w(z), log of the share of the shifted part of the alternative), z >= 0."""
         odds = (1 - self.rate) / self.rate

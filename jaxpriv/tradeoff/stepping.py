@@ -10,10 +10,11 @@ import numpy as np
 from jaxpriv import _array as xp
 
 _FARTHEST = 700.0  # eps, whose e^eps is a number
-_NEAR, _FAR = 1e-7, 0.1  # of 1 + |eps|: how far away lines are
-# a bracket this wide is of a kink that was not seen near by if it is wider than so many times the
-# profile's (next to no kink 5 of these are left), and it is seen from so many times the blur away
-_COARSE, _UNSEEN, _SEEN = 1e-6, 64.0, 32.0
+# of 1 + |eps|: how far away lines are
+_NEAREST, _NEAR, _FAR = 1e-12, 1e-7, 0.1
+# next to no kink a bracket is 5 times as wide as the profile's; from so many on it is worth while
+# to look nearer, so often at most
+_UNSEEN, _NEARER = 64.0, 2
 
 
 def profile_bounds(experiment, reverse, epsilon):
@@ -46,6 +47,7 @@ def by_three_lines(experiment, alpha, rounding, bounds_of):
     if not seen.all():
         own, level = jax.tree.map(lambda leaf: leaf[~seen], experiment), alpha[~seen]
         eps = own.slope(level, False)
+        rounding = np.broadcast_to(rounding, alpha.shape)[~seen]
         lower, upper, _ = _by_lines_next_to(own, eps, level, rounding, bounds_of)
         low[~seen], high[~seen] = np.fmax(low[~seen], lower), np.fmin(high[~seen], upper)
     return low, high
@@ -53,15 +55,16 @@ def by_three_lines(experiment, alpha, rounding, bounds_of):
 
 def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
     """First near by, which is best at a kink; then as far away as the width of the brackets, and
-    the `rounding` of what `bounds_of` computes, make best for a curve that bends. By NumPy then
-    once more at a kink that was not seen near by for the brackets' width.
+    the `rounding` of what `bounds_of` computes, make best for a curve that bends. Then nearer,
+    where lines that far away show that it bends more than its errors say: at a kink, and where all
+    losses are tiny.
     """
     eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -_FARTHEST, _FARTHEST)
     aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
     size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
 
     def look(state):
-        step, low, high, seen, _ = state
+        index, step, low, high, seen, _ = state
         ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
@@ -74,16 +77,31 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
         bend = xp.minimum(first, 1 - upper[1] - first)
         blur = (width + rounding) / xp.clip(bend, 1e-300, 1.0)
         blur = xp.where(blur >= 0, blur, 0.0)
-        at_kink = high - low > xp.maximum(_UNSEEN * (width + rounding), _COARSE)
-        step = xp.clip(2 * xp.sqrt(blur), _NEAR, _FAR)
-        return step, low, high, seen | now_seen, xp.where(at_kink, _SEEN * blur, 0.0)
+        # how far the profile is above its tangent of slope -alpha in e^eps, on either side
+        above = [lower[k] - upper[1] + first * xp.expm1(ends[k] - eps) for k in (0, 2)]
+        bent = 2 * xp.maximum(xp.minimum(*above), 1e-300) / step**2
+        nearer = 2 * xp.sqrt((width + rounding) / bent)
+        nearer = xp.where(nearer >= 0, nearer, 0.0)
+        wide = (high - low > _UNSEEN * (width + rounding)) & (nearer < 0.5 * step)
+        vague = wide & (nearer > _NEAREST) & (index > 0)
+        step = xp.clip(xp.where(index > 0, nearer, 2 * xp.sqrt(blur)),
+                       xp.where(index > 0, _NEAREST, _NEAR), _FAR)
+        return index + 1, step, low, high, seen | now_seen, vague
+
+    def unfinished(state):
+        index, *_, vague = state
+        return (index < 2) | (index < 2 + _NEARER) & xp.any(vague)
 
     ends = xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
-    start = xp.full_like(eps, _NEAR), *ends, xp.zeros(eps.shape, bool), xp.zeros_like(eps)
-    _, *found, at_kink = xp.fori_loop(0, 2, lambda _, state: look(state), start)
-    if not xp.any_jax(eps) and np.any(at_kink > _NEAR):
-        _, *found, _ = look((np.clip(at_kink, _NEAR, _FAR), *found, at_kink))
+    never = xp.zeros(eps.shape, bool)
+    start = 0, xp.full_like(eps, _NEAR), *ends, never, never
+    _, _, *found, _ = xp.while_loop(unfinished, look, start)
     return found
+
+
+def apart(ends):
+    """How far e^eps at the second of three eps is from the first and the third, over itself."""
+    return -xp.expm1(ends[0] - ends[1]), xp.expm1(ends[2] - ends[1])
 
 
 def beyond_contact(eps, lower, alpha):

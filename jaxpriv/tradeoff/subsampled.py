@@ -115,6 +115,9 @@ class Reversed(Pair):
     def full(self):
         return self.base.full()
 
+    def participation(self):
+        return self.base.participation()
+
     def straight(self):
         return self.base.straight()
 
@@ -162,6 +165,9 @@ class Subsampled(Pair):
 
     def full(self):
         return self.base.full()
+
+    def participation(self):
+        return self.rate * self.base.participation()
 
     def straight(self):
         return self.base.straight()

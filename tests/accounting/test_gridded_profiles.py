@@ -52,7 +52,7 @@ def test_an_eps_without_its_own_lattice_is_seen(monkeypatch):
     """Laws at uneven losses, which would serve in its place, are left out."""
 
     def on_lattices():
-        with mock.patch.object(chain, "chain_of", return_value=(None, False)):
+        with mock.patch.object(chain, "chain_of", return_value=None):
             check("bounded losses")
 
     on_lattices()

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from jaxpriv import compose, worst_case
+from jaxpriv import compose, relaxed, worst_case
 from jaxpriv.composition import estimates
+from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from tests.slips import check_is_red
 
 ONE, Q = 1.0, 1e-6  # mu and the rate of the steps whose profiles are integrated here
@@ -71,6 +72,74 @@ def test_beside_losses_that_end():
         low, high = curve.epsilon_bounds(delta)
         assert low * (1 - 1e-9) <= eps <= high * (1 + 1e-9)
         assert curve.epsilon(delta) == pytest.approx(eps, rel=0.02)
+
+
+KINDS = {
+    "records of a user": lambda n: worst_case.user_level(1.0, Q, n, 3),
+    "batches cut": lambda n: worst_case.truncated_gaussian(1.0, Q, n, **CUT),
+    "one replaced": lambda n: worst_case.subsampled_gaussian(1.0, Q, n, adjacency="replace_one"),
+    "put to zero": lambda n: worst_case.truncated_gaussian(1.0, Q, n, **CUT, adjacency="zero_out"),
+    "relaxed": lambda n: relaxed.subsampled_gaussian(1.0, Q, n, 3),
+    "whole numbers": lambda n: worst_case.discrete_gaussian(1.0).subsample(Q).compose(n),
+    "Laplace": lambda n: worst_case.laplace(1.0).subsample(Q).compose(n),
+    "responses": lambda n: worst_case.randomized_response(1.0).subsample(Q).compose(n),
+}
+CUT = {"dataset_size": 10**7, "largest_batch": 100}
+AROUND_0 = np.linspace(-3e-5, 3e-5, 60_001)
+BEYOND = np.geomspace(3e-5, 20.0, 20_001)[1:]
+LOSSES = np.concatenate([-BEYOND[::-1], AROUND_0, BEYOND])
+
+
+def two_of(profile, eps):
+    """delta of two steps, from that of one: what is convex in e^eps bends by the probabilities
+    that outcomes have without the record, and those with it are e^loss as large.
+    """
+    slope = np.diff(profile(LOSSES)) / np.diff(np.expm1(LOSSES))
+    mass = np.exp(LOSSES) * np.diff(slope, prepend=-1.0, append=0.0)
+    return np.sum(mass * profile(eps - LOSSES))
+
+
+def check_of_any_kind(name):
+    """Brackets hold what a sum over one step's losses says, and estimates lie close to it."""
+    one, two = (KINDS[name](n) for n in (1, 2))
+    for eps in (2e-7, 1e-6, 2e-6):
+        delta = two_of(one.delta, eps)
+        low, high = two.delta_bounds(eps)
+        assert low * (1 - 1e-5) <= delta <= high * (1 + 1e-5)
+        assert high - low < 1e-4 * high
+        assert two.delta(eps) == pytest.approx(delta, rel=1e-4)
+        low, high = two.epsilon_bounds(delta)
+        assert high - low < 3e-3 * high
+        assert low <= two.epsilon(delta) <= high
+        assert two.epsilon(delta) == pytest.approx(eps, rel=3e-3)
+    for alpha in (0.3, 0.9):
+        low, high = two.beta_bounds(alpha)
+        told = 1 - alpha - low
+        assert high - low < 0.03 * told
+        assert 1 - alpha - two(alpha) == pytest.approx(told, rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_of_any_kind(name):
+    check_of_any_kind(name)
+
+
+@pytest.mark.slow
+def test_slip_who_takes_part(monkeypatch):
+    """Of steps that are thought to be seen always estimates would come from a lattice."""
+    one = ReplacedGaussian.participation
+    check_is_red(monkeypatch, ReplacedGaussian, "participation", lambda self: 0 * one(self) + 1,
+                 lambda: check_of_any_kind("one replaced"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["whole numbers", "Laplace"])
+def test_kinks(name):
+    """Where a single step's profile has kinks, a bracket still lies around the epsilon it is of."""
+    curve = KINDS[name](16)
+    low, high = curve.epsilon_bounds(0.9 * curve.advantage())
+    assert 0 < high - low < 6e-3 * high
 
 
 CURVES = {
