@@ -69,13 +69,15 @@ def certified_mu(errors_and_slope, largest_loss, dtype):
         )
         width = right - left
         off_l, off_r = doubt(left, y_l, eps_l), doubt(right, y_r, eps_l)
-        lows = xp.maximum(h_l - off_l - width, 0.0)
+        # where beta is too small a number y is infinite, and the losses alone bound h
+        lows = xp.where(h_l < xp.inf, xp.maximum(h_l - off_l - width, 0.0), 0.0)
         highs = xp.maximum(xp.minimum(h_r + off_r + width, loss_bound(left, right)), lows)
         # phi(z)/phi(y) = exp(h (y+z)/2), over the box of h and y + z
         corners = xp.stack([h * s for h in (lows, highs) for s in (y_l + left, y_r + right)])
         steepest = xp.expm1(eps_l + 0.5 * xp.max(corners, 0))
         flattest = -xp.expm1(eps_r + 0.5 * xp.min(corners, 0))
         rise = 0.5 * width * xp.maximum(xp.maximum(steepest, flattest), 0.0)
+        rise = xp.where(xp.isnan(rise), xp.inf, rise)
         bounds = xp.minimum(xp.maximum(h_l + off_l, h_r + off_r) + rise, highs)
         return bounds, (y_l + off_l).ravel()[0]
 
