@@ -1,5 +1,5 @@
 """Certified brackets of steps with transforms beside a few others that are known by their laws, by
-NumPy: Laplace noise, responses and black boxes beside thousands of sampled Gaussian steps.
+NumPy: Laplace or discrete noise, responses, black boxes beside thousands of sampled Gaussian steps.
 
 Of the many a line (`jaxpriv.composition.enclosure`) knows the profile at thousands of eps, to ten
 digits; the few have laws at uneven losses (`jaxpriv.composition.uneven`), so that
@@ -21,7 +21,7 @@ from jaxpriv.composition.enclosure import brackets_on_lines, from_other_directio
 from jaxpriv.composition.line import Term, cumulants
 from jaxpriv.composition.pieces import audible, term_of
 from jaxpriv.composition.transforms import GaussianTransform
-from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, has_ends_only, spelled, tails
+from jaxpriv.composition.uneven import LEAST, ULP, Law, aimed, spelled, tails
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.many_outcomes import ManyOutcomes
 from jaxpriv.tradeoff.stepping import stepped_out
@@ -153,12 +153,10 @@ def beside_of(entry):
 
 
 def _has_law(experiment):
-    """Finitely many outcomes, or a density and at most an outcome at both ends of it."""
+    """Not of so many outcomes that no points tell them apart."""
     if isinstance(experiment, ManyOutcomes):
         return False
-    if experiment.finite:
-        return spelled(experiment).loss.size <= _ONE
-    return has_ends_only(experiment)
+    return not experiment.finite or spelled(experiment).loss.size <= _ONE
 
 
 def _on_lines(directions, eps, reach):

@@ -132,13 +132,15 @@ def brackets_near(terms, center, ends):
 
 def from_other_direction(eps, found):
     """A bracket at eps of what is known at |eps|, for eps < 0 of the other direction:
-    1 - e^eps (1 - delta_r(-eps)).
+    1 - e^eps (1 - delta_r(-eps)), which falls by e^eps (1 - delta_r (1 + rate_r)).
     """
     lower, upper, rate = found
     flipped = eps < 0
     down = xp.where(flipped, eps, -1.0)
     low, high = padded(*(xp.logaddexp(log1mexp(down), down + end) for end in (lower, upper)))
-    return xp.where(flipped, low, lower), xp.where(flipped, high, upper), rate
+    falls = xp.maximum(1 - xp.exp(upper) * (1 + rate), 0.0) * xp.exp(down - high)
+    return (xp.where(flipped, low, lower), xp.where(flipped, high, upper),
+            xp.where(flipped, falls, rate))
 
 
 def brackets_on_lines(terms, eps, lines):

@@ -115,12 +115,6 @@ class Tails(NamedTuple):
     tests: Point
 
 
-def has_ends_only(experiment):
-    """Has the loss (scalar parameters) a density, and at most an outcome at both ends of it?"""
-    low, high = experiment.atoms(False)
-    return not experiment.isolated and bool(np.isnan(low) or low < high)
-
-
 def tails(experiment, reverse):
     """The `Tails` of a step (scalar parameters) at points that are chosen by its own quantiles."""
     sizes = 2.0 ** np.linspace(-60.0, 12.0, 200)

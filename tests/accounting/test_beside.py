@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 import jaxpriv
-from jaxpriv import worst_case
+from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
 from jaxpriv.composition import beside, grown, laid
 from tests.slips import check_is_red
@@ -20,6 +20,8 @@ PIPELINES = {
               worst_case.randomized_response(0.1)),
     "sampled laplace": (SGD, worst_case.laplace(1.0).subsample(0.1).compose(3)),
     "box": (SGD, worst_case.approximate_dp(0.3, 1e-6)),
+    "whole numbers": (SGD, worst_case.discrete_gaussian(2.0).compose(3)),
+    "relaxed laplace": (SGD, relaxed.laplace(1.0)),
     "users": (worst_case.user_level(2.0, 0.01, 500, 3), worst_case.laplace(0.2)),
 }
 
@@ -71,6 +73,38 @@ def check_response():
 
 def test_response():
     check_response()
+
+
+def check_whole_numbers():
+    """Its losses are (k - 1/2)/sigma^2, k of the law with the record."""
+    curve = jaxpriv.compose(SGD, worst_case.discrete_gaussian(2.0))
+    k = np.arange(-80, 82)
+    mass = np.exp(-((k - 1) ** 2) / 8)
+    mass /= mass.sum()
+    for epsilon in (-0.3, 0.5, 3.0):
+        truth = mass @ SGD.delta(epsilon - (k - 0.5) / 4)
+        check_inside(curve.delta_bounds(epsilon), truth, 1e-9, 1e-7)
+        low, high = curve.epsilon_bounds(truth)
+        assert low <= max(epsilon, 0.0) * (1 + 1e-9) + 1e-9
+        assert max(epsilon, 0.0) * (1 - 1e-9) <= high
+        assert high - low <= 1e-7 * high
+
+
+@pytest.mark.slow
+def test_whole_numbers():
+    check_whole_numbers()
+
+
+@pytest.mark.slow
+def test_slip_slope_of_the_other_direction(monkeypatch):
+    """Newton's steps with it would not get to epsilon."""
+
+    def not_turned(eps, found):
+        lower, upper, _ = turned(eps, found)
+        return lower, upper, found[2]
+
+    turned = beside.from_other_direction
+    check_is_red(monkeypatch, beside, "from_other_direction", not_turned, check_whole_numbers)
 
 
 def check_laplace():
