@@ -13,8 +13,8 @@ _FARTHEST = 700.0  # eps, whose e^eps is a number
 # of 1 + |eps|: how far away lines are
 _NEAREST, _NEAR, _FAR = 1e-12, 1e-7, 0.1
 # next to no kink a bracket is 5 times as wide as the profile's; from so many on it is worth while
-# to look nearer, so often at most
-_UNSEEN, _NEARER = 64.0, 2
+# to look nearer, so often at most, and to look for another slope than one that was guessed
+_UNSEEN, _NEARER, _POOR = 16.0, 2, 1e3
 
 
 def profile_bounds(experiment, reverse, epsilon):
@@ -32,24 +32,26 @@ def profile_near(experiment, reverse, center, ends):
 
 
 def by_three_lines(experiment, alpha, rounding, bounds_of):
-    """The narrower end, on either side, of two brackets: (low, high, does the curve touch a line
+    """The narrower end, on either side, of some brackets: (low, high, does the curve touch a line
     between the outer ones beyond doubt?) = bounds_of(ends, alpha, lower, upper) from three eps
     (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
 
     The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, and
-    for sure where nothing is beyond doubt there.
+    for sure where nothing is beyond doubt there, or little is known.
     """
     near = None if xp.any_jax(experiment, alpha) else experiment.likely_slope(alpha)
     if near is None:
         eps = experiment.slope(alpha, False)
         return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)[:2]
-    low, high, seen = map(np.array, _by_lines_next_to(experiment, near, alpha, rounding, bounds_of))
-    if not seen.all():
-        own, level = jax.tree.map(lambda leaf: leaf[~seen], experiment), alpha[~seen]
+    low, high, seen, times = map(
+        np.array, _by_lines_next_to(experiment, near, alpha, rounding, bounds_of))
+    left = ~seen | (times > _POOR)
+    if left.any():
+        own, level = jax.tree.map(lambda leaf: leaf[left], experiment), alpha[left]
         eps = own.slope(level, False)
-        rounding = np.broadcast_to(rounding, alpha.shape)[~seen]
-        lower, upper, _ = _by_lines_next_to(own, eps, level, rounding, bounds_of)
-        low[~seen], high[~seen] = np.fmax(low[~seen], lower), np.fmin(high[~seen], upper)
+        rounding = np.broadcast_to(rounding, alpha.shape)[left]
+        lower, upper, *_ = _by_lines_next_to(own, eps, level, rounding, bounds_of)
+        low[left], high[left] = np.fmax(low[left], lower), np.fmin(high[left], upper)
     return low, high
 
 
@@ -64,7 +66,7 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
     size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
 
     def look(state):
-        index, step, low, high, seen, _ = state
+        index, step, low, high, seen, *_ = state
         ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
@@ -82,11 +84,11 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
         bent = 2 * xp.maximum(xp.minimum(*above), 1e-300) / step**2
         nearer = 2 * xp.sqrt((width + rounding) / bent)
         nearer = xp.where(nearer >= 0, nearer, 0.0)
-        wide = (high - low > _UNSEEN * (width + rounding)) & (nearer < 0.5 * step)
-        vague = wide & (nearer > _NEAREST) & (index > 0)
+        times = (high - low) / (width + rounding)
+        vague = (times > _UNSEEN) & (nearer < 0.5 * step) & (nearer > _NEAREST) & (index > 0)
         step = xp.clip(xp.where(index > 0, nearer, 2 * xp.sqrt(blur)),
                        xp.where(index > 0, _NEAREST, _NEAR), _FAR)
-        return index + 1, step, low, high, seen | now_seen, vague
+        return index + 1, step, low, high, seen | now_seen, times, vague
 
     def unfinished(state):
         index, *_, vague = state
@@ -94,9 +96,9 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
 
     ends = xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
     never = xp.zeros(eps.shape, bool)
-    start = 0, xp.full_like(eps, _NEAR), *ends, never, never
-    _, _, *found, _ = xp.while_loop(unfinished, look, start)
-    return found
+    start = 0, xp.full_like(eps, _NEAR), *ends, never, xp.zeros_like(eps), never
+    _, _, low, high, seen, times, _ = xp.while_loop(unfinished, look, start)
+    return low, high, seen, times
 
 
 def apart(ends):
