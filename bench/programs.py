@@ -16,8 +16,8 @@ import jaxpriv
 jax.config.update("jax_enable_x64", True)
 
 
-def dp_sgd(noise):
-    return jaxpriv.worst_case.subsampled_gaussian(noise, 0.01, 1000).symmetric()
+def dp_sgd(noise, steps=1000):
+    return jaxpriv.worst_case.subsampled_gaussian(noise, 0.01, steps).symmetric()
 
 
 def main():
@@ -29,6 +29,10 @@ def main():
         "power": lambda noise, alpha: dp_sgd(noise).power(alpha),
     }
     ask |= {f"gradient of {name}": jax.grad(function) for name, function in ask.items()}
+    # of a number of steps that may be fractional, between the whole ones next to it
+    ask["bounds of epsilon"] = lambda noise, delta: dp_sgd(noise).epsilon_bounds(delta)
+    ask["those of steps in the program"] = lambda noise, delta: dp_sgd(
+        noise, 1000 * noise).epsilon_bounds(delta)
     for name, function in ask.items():
         begun = time.perf_counter()
         lowered = jax.jit(function).lower(jnp.asarray(1.0), jnp.asarray(1e-5))

@@ -206,13 +206,8 @@ class Gridded(Directed):
             return self._inside(ends, reverse, *(xp.moveaxis(part, -1, 0) for part in found))
         found = np.empty((3, *ends.shape))
         for one, where in own.curves():
-            at = np.where(np.isfinite(ends[:, where]), ends[:, where], 0.0)
-            if at.shape[1] > laid.FEW:
-                found[:, :, where] = _shared(one, at.ravel()).reshape(3, *at.shape)
-            else:
-                for k, index in enumerate(np.argwhere(where)):
-                    found[(slice(None), slice(None), *index)] = grown.brackets(
-                        one, center[tuple(index)], at[:, k])
+            middle, at = (np.where(np.isfinite(eps), eps, 0.0) for eps in (center, ends))
+            found[:, :, where] = _near_several(one, middle[where], at[:, where])
         return self._inside(ends, reverse, *found)
 
     def _inside(self, ends, reverse, lower, upper, rate):
@@ -359,19 +354,23 @@ def _evaluated_jvp(function, primals, tangents):
     return found, change
 
 
-def _shared(entry, eps):
-    """Brackets at every eps (k,) of one curve, by NumPy: those next to the same middle from the
-    same lattices, or from their own where those say little.
+def _near_several(entry, center, ends):
+    """Brackets of one curve at eps `ends` (k, n), of which each column is near its center (n,), by
+    NumPy: those of different columns that are next to the same middle from the same lattices where
+    these say enough, the others from their column's own.
     """
-    middle = laid.near(entry, entry.tables(), eps)
-    _, group, sizes = np.unique(middle, return_inverse=True, return_counts=True)
-    middle = np.where(sizes[group] > 1, middle, eps)
-    found = np.empty((3, eps.size))
-    for center in np.unique(middle):
-        here = middle == center
-        found[:, here] = grown.brackets(entry, center, eps[here])
-    for k in np.flatnonzero(~(found[1] <= found[0] + _LITTLE) & (middle != eps)):
-        found[:, k : k + 1] = grown.brackets(entry, eps[k], eps[k : k + 1])
+    found = np.full((3, *ends.shape), np.nan)
+    good = np.zeros(ends.shape, bool)
+    if ends.shape[1] > laid.FEW:
+        middle = laid.near(entry, entry.tables(), ends)
+        for shared in np.unique(middle):
+            here = middle == shared
+            if np.count_nonzero(here.any(0)) > 1:
+                found[:, here] = grown.brackets(entry, shared, ends[here])
+                good |= here & (found[1] <= found[0] + _LITTLE)
+    for k in np.flatnonzero(~good.all(0)):
+        own = ~good[:, k]
+        found[:, own, k] = grown.brackets(entry, center[k], ends[own, k])
     return found
 
 

@@ -59,7 +59,7 @@ def _inserted(leaf, own):
     return leaf if leaf.ndim < own else leaf[(..., None) + (slice(None),) * own]
 
 
-def apart(parameter):
+def ungrouped(parameter):
     """The members of a parameter, one by one."""
     leaves, structure = jax.tree.flatten(parameter)
     count = max(np.shape(leaf)[-1] for leaf in leaves)

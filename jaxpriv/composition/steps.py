@@ -14,13 +14,13 @@ from jaxpriv.composition.epochs import Epochs, on_lattice
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import (
-    apart,
     as_step,
     behind,
     grouped,
     joined,
     once,
     term_of,
+    ungrouped,
 )
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
@@ -163,7 +163,7 @@ def _seen(pieces):
     terms = grouped(pieces)
     if all(isinstance(term.transform, GaussianTransform) for term in terms):
         each = [derived(grown, term.transform.mu, term.count) for term in terms]
-        members = [one for group in each for one in apart(group)]
+        members = [one for group in each for one in ungrouped(group)]
         return NormalShift(derived(root_sum_of_squares, *members))
     return Composed(terms)
 

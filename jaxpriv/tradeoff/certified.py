@@ -234,12 +234,15 @@ def _without_subnormals(experiment, values):
 
 
 def _of_whole_steps(bounds_of, falling, experiment, values):
-    """The bracket over the whole numbers of steps next to fractional ones."""
+    """The bracket over the whole numbers of steps next to fractional ones, one after the other: a
+    program of both is as large as that of one.
+    """
     if experiment.whole(up=True) is experiment:
         return bounds_of(experiment, *values)
-    fewer, more = experiment.whole(up=False), experiment.whole(up=True)
-    at_fewer, at_more = bounds_of(fewer, *values), bounds_of(more, *values)
-    return (at_more[0], at_fewer[1]) if falling else (at_fewer[0], at_more[1])
+    shape = experiment.batch_shape()
+    both = [experiment.whole(up).aligned(shape, xp.float64) for up in (False, True)]
+    low, high = xp.each(lambda one: bounds_of(one, *values), xp.stacked(both))
+    return (low[1], high[0]) if falling else (low[0], high[1])
 
 
 def by_all_means(bounds_of, logarithms=False):

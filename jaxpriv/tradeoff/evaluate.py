@@ -17,12 +17,12 @@ from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import (
-    apart,
     beyond_contact,
     beyond_zero,
     by_three_lines,
     outward,
     profile_bounds,
+    relative_gaps,
 )
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
@@ -255,7 +255,7 @@ def bounds_of_beta(experiment, alpha):
         x, flat = xp.exp(ends), 1 - level
         slack = 16 * ulp * (1 + x * level * (1 + xp.abs(ends)))
         most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
-        before, after = apart(ends)
+        before, after = relative_gaps(ends)
         rise = xp.maximum(most[1] - least[0], 0.0) / before * after
         fall = xp.maximum(most[1] - least[2], 0.0) / after * before
         peak = (least[1] >= most[0]) & (least[1] >= most[2])

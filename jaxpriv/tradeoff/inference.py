@@ -6,12 +6,12 @@ from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
 from jaxpriv.tradeoff.evaluate import elementwise
 from jaxpriv.tradeoff.stepping import (
-    apart,
     beyond_contact,
     beyond_zero,
     by_three_lines,
     outward,
     profile_near,
+    relative_gaps,
 )
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
@@ -41,7 +41,7 @@ def power_bracket(experiment, alpha):
         off = 16 * ulp * (1 + xp.abs(ends))
         least, most = lower + line * (1 - off), upper + line * (1 + off)
         most = xp.where(xp.isnan(most), 1.0, most)
-        before, after = apart(ends)
+        before, after = relative_gaps(ends)
         rise = xp.maximum(most[2] - least[1], 0.0) / after * before
         fall = xp.maximum(most[0] - least[1], 0.0) / before * after
         valley = (most[1] <= least[0]) & (most[1] <= least[2])

@@ -101,7 +101,7 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
     return low, high, seen, times
 
 
-def apart(ends):
+def relative_gaps(ends):
     """How far e^eps at the second of three eps is from the first and the third, over itself."""
     return -xp.expm1(ends[0] - ends[1]), xp.expm1(ends[2] - ends[1])
 

@@ -211,15 +211,14 @@ def test_bad_arguments():
 @pytest.mark.slow
 @pytest.mark.optimized
 def test_bounds_inside_jit():
+    def bounds(mu, baseline):
+        return worst_case.gaussian(mu).subsample(0.3).attribute_inference_success_bounds(baseline)
+
+    program = jax.jit(bounds)
     for dtype in (jnp.float32, jnp.float64):
         for baseline in (0.03, 0.7):
             own = [np.asarray(dtype(value)) for value in (1.2, baseline)]
-
-            def bounds(mu, baseline):
-                curve = worst_case.gaussian(mu).subsample(0.3)
-                return curve.attribute_inference_success_bounds(baseline)
-
-            low, high = jax.jit(bounds)(*map(jnp.asarray, own))
+            low, high = program(*map(jnp.asarray, own))
             want = bounds(*own)
             assert low <= want[1]
             assert want[0] <= high
