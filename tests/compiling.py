@@ -23,6 +23,8 @@ def compile_fast():
         # looks after each pass whether that left a valid program: a fifth of all
         flags += " --xla_disable_hlo_passes=hlo-verifier"
     os.environ["XLA_FLAGS"] = flags
+    # threads of a pool that find nothing to do look for it: a tenth of all where programs run long
+    os.environ.setdefault("NPROC", "1")
     # which line an operation comes from: nobody reads it, and it takes a twentieth of tracing
     jax.config.update("jax_traceback_in_locations_limit", 0)
 
