@@ -78,17 +78,17 @@ def _tails(x, y, a, b, level):
 
 def _fraction(x, a, b):
     """1 + d_1/(1 + d_2/(1 + ...)), d_2m = m (b-m) x/((a+2m-1)(a+2m)) and d_(2m+1) =
-    -(a+m)(a+b+m) x/((a+2m)(a+2m+1)), from the last level upwards.
+    -(a+m)(a+b+m) x/((a+2m)(a+2m+1)), from the last pair of levels upwards.
     """
     # by trial nothing but rounding changes from there on
-    levels = int(160 + 2 * math.sqrt(np.max(a + b, initial=1.0)))
-    level = np.arange(1, levels + 1).reshape((-1,) + (1,) * np.ndim(x))
-    m = level // 2
-    odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-    even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+    pairs = int(80 + math.sqrt(np.max(a + b, initial=1.0)))
+    m = np.arange(pairs - 1.0, -1.0, -1.0).reshape((-1,) + (1,) * np.ndim(x))
+    at = a + 2 * m
+    odd = -(a + m) * (a + b + m) * x / (at * (at + 1))
+    even = (m + 1) * (b - m - 1) * x / ((at + 1) * (at + 2))
     value = np.ones_like(x)
-    for d in np.where(level % 2, odd, even)[::-1]:
-        value = 1 + d / value
+    for first, second in zip(odd, even):
+        value = 1 + first / (1 + second / value)
     return value
 
 

@@ -115,9 +115,11 @@ def deviance(k, m):
     v = (k - m) / (k + m)
     near = xp.abs(v) < 0.1
     w = xp.where(near, v, 0.0)
-    # log(k/m) = 2 artanh(v)
-    series = sum(w ** (2 * j + 1) / (2 * j + 1) for j in range(1, 9))
-    return xp.where(near, (k - m) * w + 2 * k * series, k * xp.log(k / m) + m - k)
+    # log(k/m) = 2 artanh(v) = 2 (v + v series)
+    series = xp.zeros_like(w)
+    for j in range(8, 0, -1):
+        series = w * w * (1 / (2 * j + 1) + series)
+    return xp.where(near, (k - m) * w + 2 * k * (w * series), k * xp.log(k / m) + m - k)
 
 
 def _stirling(z):
