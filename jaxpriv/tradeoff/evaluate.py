@@ -20,9 +20,11 @@ from jaxpriv.tradeoff.stepping import (
     beyond_contact,
     beyond_zero,
     by_three_lines,
+    followed,
     outward,
     profile_bounds,
     relative_gaps,
+    without_error,
 )
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
@@ -117,9 +119,9 @@ def slope(experiment, alpha):
 
 
 def _profile(experiment, epsilon):
-    finite = xp.isfinite(epsilon)
-    value = experiment.log_delta(xp.where(finite, epsilon, 0.0), False)
-    return xp.where(finite, value, xp.where(epsilon > 0, -xp.inf, 0.0))
+    """At infinity what is left far away: the probability of an infinite loss."""
+    value = experiment.log_delta(followed(epsilon), False)
+    return xp.where(epsilon == -xp.inf, 0.0, value)
 
 
 @elementwise(REAL, "epsilon")
@@ -269,10 +271,11 @@ def bounds_of_beta(experiment, alpha):
 
     lowest, high = by_three_lines(experiment, level, 32 * ulp, bounds_of)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
-    # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
-    top = xp.where(alpha <= 0, 1.0, 0.0)
+    least, most = without_error(experiment, alpha)
+    # f(1) = 0
+    most = xp.where(alpha <= 0, most, 0.0)
     high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
-    return xp.where(inside, lowest * (1 - 2 * ulp), 0.0), xp.where(inside, high, top)
+    return xp.where(inside, lowest * (1 - 2 * ulp), least), xp.where(inside, high, most)
 
 
 @elementwise(REAL)

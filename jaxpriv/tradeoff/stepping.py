@@ -2,6 +2,7 @@
 both verify.
 """
 
+import math
 from functools import partial
 
 import jax
@@ -18,12 +19,27 @@ _UNSEEN, _NEARER, _POOR = 16.0, 2, 1e3
 
 
 def profile_bounds(experiment, reverse, epsilon):
-    """(lower, upper) of log delta and -d log delta/d epsilon, at infinite epsilon too; what was
-    lost bounds nothing.
+    """(lower, upper) of log delta and -d log delta/d epsilon; what was lost bounds nothing.
+
+    At infinity delta is its limit, the probability of an infinite loss: as it is known, else from
+    nothing up to what delta is far away.
     """
-    finite = xp.isfinite(epsilon)
-    eps = xp.where(finite, epsilon, 0.0)
-    return cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
+    eps = followed(epsilon)
+    lower, upper, rate = cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
+    told, end = experiment.last_loss(), epsilon == xp.inf
+    lower = xp.where(end, -xp.inf, lower)
+    if told is not None:
+        sure = xp.log(told[1])
+        lower, upper = (xp.where(end & ~xp.isnan(sure), sure, bound) for bound in (lower, upper))
+    return lower, upper, rate
+
+
+def followed(epsilon):
+    """eps where a profile is asked: beyond all losses, and of a square that is a number, for an
+    infinite one.
+    """
+    far = 1e-4 * math.sqrt(xp.finfo(epsilon.dtype).max)
+    return xp.where(xp.isfinite(epsilon), epsilon, xp.where(epsilon > 0, far, 0.0))
 
 
 def profile_near(experiment, reverse, center, ends):
@@ -128,6 +144,17 @@ def beyond_zero(experiment, alpha, vague):
     return high
 
 
+def without_error(experiment, alpha):
+    """(lower, upper) of f(0) = 1 - delta(infinity) where alpha is 0, by NumPy; else (0, 1)."""
+    low, high = xp.zeros_like(alpha), xp.ones_like(alpha)
+    zero = alpha <= 0
+    if not xp.any_jax(alpha) and zero.any():
+        own, ulp = jax.tree.map(lambda leaf: leaf[zero], experiment), np.finfo(alpha.dtype).eps
+        lower, upper = outward(*profile_bounds(own, False, np.full(int(zero.sum()), np.inf))[:2])
+        low[zero], high[zero] = (1 - upper) * (1 - ulp), np.minimum((1 - lower) * (1 + ulp), 1.0)
+    return low, high
+
+
 def outward(lower, upper):
     """Of logarithms of probabilities the probabilities, rounded outward;
     what is too small a number becomes the least.
@@ -138,15 +165,13 @@ def outward(lower, upper):
 
 
 def cleaned(epsilon, lower, upper, rate):
-    """Brackets, of which those that were lost, or cross, bound nothing."""
-    finite = xp.isfinite(epsilon)
-    limit = xp.where(epsilon > 0, -xp.inf, 0.0)
+    """Brackets, of which those that were lost, or cross, bound nothing; delta is 1 at -infinity."""
     lower, upper = (
         xp.where(xp.isnan(end), worst, end) for end, worst in ((lower, -xp.inf), (upper, 0.0))
     )
-    crossed = lower > upper
+    crossed, first = lower > upper, epsilon == -xp.inf
     lower, upper = xp.where(crossed, -xp.inf, lower), xp.where(crossed, 0.0, upper)
-    return xp.where(finite, lower, limit), xp.where(finite, upper, limit), rate
+    return xp.where(first, 0.0, lower), xp.where(first, 0.0, upper), rate
 
 
 def epsilon_bracket(experiment, reverse, lowest, log_delta):

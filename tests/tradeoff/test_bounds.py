@@ -2,6 +2,8 @@
 and the width is small.
 """
 
+import jax
+import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import scipy.stats
 import jaxpriv
 from jaxpriv import relaxed, worst_case
 from jaxpriv.tradeoff import stepping
+from tests.slips import check_is_red
 
 NORM = scipy.stats.norm
 ALPHA = np.array([0.0, 1e-12, 1e-3, 0.05, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0])
@@ -164,3 +167,50 @@ def test_epsilon_of_no_delta():
     largest = np.log1p(0.3 * np.expm1(2.0))
     assert np.all(low <= high)
     assert low[0] <= largest <= high[0] <= largest * (1 + 1e-12)
+
+
+TOLD = worst_case.approximate_dp(1.0, 1e-3)
+AT_INFINITY = {
+    "told": (TOLD, 1e-3),
+    "told in five steps": (TOLD.compose(5), 1 - 0.999**5),
+    "told now and then": (TOLD.subsample(0.1), 1e-4),
+    "told beside noise": (jaxpriv.compose(worst_case.gaussian(1.0), TOLD), 1e-3),
+    "noise or told": (jaxpriv.worst_of(worst_case.gaussian(1.0), TOLD), 1e-3),
+    "noise": (worst_case.gaussian(1.0), 0.0),
+    "much noise in few steps": (worst_case.subsampled_gaussian(0.01, 0.1, 10).symmetric(), 0.0),
+    "losses that end": (worst_case.laplace(1.0).compose(5), 0.0),
+}
+
+
+def check_at_infinity(name):
+    """delta is the probability of an infinite loss there, and f(0) the rest."""
+    curve, mass = AT_INFINITY[name]
+    low, high = curve.delta_bounds(np.inf)
+    assert low <= mass * (1 + 1e-15)
+    assert mass * (1 - 1e-15) <= high <= mass + 1e-11
+    assert curve.delta(np.inf) == pytest.approx(mass, rel=1e-12)
+    low, high = curve.beta_bounds(0.0)
+    assert 1 - mass - 1e-11 <= low <= (1 - mass) * (1 + 1e-15)
+    assert high >= (1 - mass) * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("name", AT_INFINITY)
+def test_at_infinity(name):
+    check_at_infinity(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_INFINITY)
+def test_at_infinity_inside_programs(name):
+    curve, mass = AT_INFINITY[name]
+    (low, high), value = jax.jit(lambda eps: (curve.delta_bounds(eps), curve.delta(eps)))(
+        jnp.asarray(np.inf))
+    assert low <= mass * (1 + 1e-14)
+    assert high >= mass * (1 - 1e-14)
+    assert value == pytest.approx(mass, rel=1e-9)
+
+
+def test_what_is_told_for_sure_is_not_left_out(monkeypatch):
+    check_is_red(monkeypatch, stepping, "followed",
+                 lambda eps: np.where(np.isfinite(eps), eps, 0.0),
+                 lambda: check_at_infinity("told beside noise"))
