@@ -111,7 +111,7 @@ class Curve(Meaning):
 
     def delta(self, epsilon: Numbers) -> Answer:
         """Privacy profile: the smallest delta for which f supports (epsilon, delta),
-        at any real epsilon.
+        at any real epsilon; at infinity the probability of an infinite loss, 1 - f(0).
 
         delta = sup_alpha (1 - f(alpha) - e^epsilon alpha), the conjugate of f, from the threshold
         with likelihood ratio e^epsilon and without cancellation. Source: Dong, Roth, Su 2022,
