@@ -56,8 +56,11 @@ class Envelope(Experiment):
         return (xp.where(inside, log_beta, sure), xp.where(inside, log_power, none)), eps
 
     def slope(self, alpha, reverse):
+        """At 0 and 1 those of the largest loss, which support any curve there."""
         inside = (alpha > 0) & (alpha < 1)
-        return _slope(self, xp.where(inside, alpha, 0.5), reverse)
+        found = _slope(self, xp.where(inside, alpha, 0.5), reverse)
+        found = xp.where(alpha <= 0, self.loss_bound(reverse), found)
+        return xp.where(alpha >= 1, -self.loss_bound(not reverse), found)
 
 
 @partial(xp.custom_jvp, nondiff_argnums=(2,))

@@ -112,8 +112,10 @@ class Group(Experiment):
         return log_beta[-1], log_power[-1]
 
     def slope(self, alpha, reverse):
+        """At 0 and 1 those of the largest loss, as everywhere."""
         del reverse
-        return xp.sum(self._links(alpha)[0], 0)
+        found = xp.where(alpha <= 0, self.loss_bound(False), xp.sum(self._links(alpha)[0], 0))
+        return xp.where(alpha >= 1, -self.loss_bound(False), found)
 
     def _around(self, z, step):
         """The slopes (links, 2, ...) a little before and after a normal quantile of a_0."""

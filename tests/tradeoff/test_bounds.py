@@ -11,7 +11,7 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from jaxpriv.tradeoff import stepping
+from jaxpriv.tradeoff import envelope, stepping
 from tests.slips import check_is_red
 
 NORM = scipy.stats.norm
@@ -214,3 +214,25 @@ def test_what_is_told_for_sure_is_not_left_out(monkeypatch):
     check_is_red(monkeypatch, stepping, "followed",
                  lambda eps: np.where(np.isfinite(eps), eps, 0.0),
                  lambda: check_at_infinity("told beside noise"))
+
+
+def check_slopes_at_the_ends():
+    """They support the curve there, and are no flatter, or steeper, than those inside."""
+    for curve in [TOLD.group(2), *(curve for curve, _ in AT_INFINITY.values())]:
+        first, *inside, last = curve.slope(ALPHA)
+        assert first >= max(inside) * (1 - 1e-12)
+        assert last <= min(inside)
+        if np.isfinite(first):
+            assert np.all(curve(ALPHA) >= curve(0.0) - np.exp(first) * ALPHA - 1e-12)
+
+
+def test_slopes_at_the_ends():
+    check_slopes_at_the_ends()
+
+
+def test_the_slope_of_the_middle_at_both_ends_is_noticed(monkeypatch):
+    true = envelope.Envelope.slope
+    check_is_red(monkeypatch, envelope.Envelope, "slope",
+                 lambda self, alpha, reverse: true(
+                     self, np.where((alpha > 0) & (alpha < 1), alpha, 0.5), reverse),
+                 check_slopes_at_the_ends)
