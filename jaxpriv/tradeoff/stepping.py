@@ -30,7 +30,10 @@ def profile_bounds(experiment, reverse, epsilon):
     lower = xp.where(end, -xp.inf, lower)
     if told is not None:
         sure = xp.log(told[1])
-        lower, upper = (xp.where(end & ~xp.isnan(sure), sure, bound) for bound in (lower, upper))
+        known, ulp = end & ~xp.isnan(sure), xp.finfo(epsilon.dtype).eps
+        off = xp.where(xp.isfinite(sure), 8 * ulp * xp.abs(sure), 0.0)
+        lower = xp.where(known, sure - off, lower)
+        upper = xp.where(known, xp.minimum(sure + off, 0.0), upper)
     return lower, upper, rate
 
 

@@ -11,7 +11,7 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from jaxpriv.tradeoff import envelope, stepping
+from jaxpriv.tradeoff import certified, envelope, stepping
 from tests.slips import check_is_red
 
 NORM = scipy.stats.norm
@@ -197,6 +197,23 @@ def check_at_infinity(name):
 @pytest.mark.parametrize("name", AT_INFINITY)
 def test_at_infinity(name):
     check_at_infinity(name)
+
+
+def check_masses():
+    """A logarithm has fewer digits of what is tiny."""
+    mass = np.concatenate([[0.0, 1.0], np.geomspace(1e-300, 0.9, 300)])
+    low, high = worst_case.approximate_dp(1.0, mass).delta_bounds(np.inf)
+    assert np.all((low <= mass) & (mass <= high))
+    assert np.all(high - low <= 1e-11 * mass)
+
+
+def test_masses_of_any_size_are_inside():
+    check_masses()
+
+
+def test_digits_that_a_logarithm_loses_are_noticed(monkeypatch):
+    check_is_red(monkeypatch, certified, "probabilities",
+                 lambda lower, upper: (np.exp(0.5 * (lower + upper)),) * 2, check_masses)
 
 
 @pytest.mark.slow
