@@ -24,7 +24,6 @@ from jaxpriv.tradeoff.stepping import (
     outward,
     profile_bounds,
     relative_gaps,
-    without_error,
 )
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
@@ -271,11 +270,10 @@ def bounds_of_beta(experiment, alpha):
 
     lowest, high = by_three_lines(experiment, level, 32 * ulp, bounds_of)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
-    least, most = without_error(experiment, alpha)
-    # f(1) = 0
-    most = xp.where(alpha <= 0, most, 0.0)
+    # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
+    top = xp.where(alpha <= 0, 1.0, 0.0)
     high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
-    return xp.where(inside, lowest * (1 - 2 * ulp), least), xp.where(inside, high, most)
+    return xp.where(inside, lowest * (1 - 2 * ulp), 0.0), xp.where(inside, high, top)
 
 
 @elementwise(REAL)

@@ -147,17 +147,6 @@ def beyond_zero(experiment, alpha, vague):
     return high
 
 
-def without_error(experiment, alpha):
-    """(lower, upper) of f(0) = 1 - delta(infinity) where alpha is 0, by NumPy; else (0, 1)."""
-    low, high = xp.zeros_like(alpha), xp.ones_like(alpha)
-    zero = alpha <= 0
-    if not xp.any_jax(alpha) and zero.any():
-        own, ulp = jax.tree.map(lambda leaf: leaf[zero], experiment), np.finfo(alpha.dtype).eps
-        lower, upper = outward(*profile_bounds(own, False, np.full(int(zero.sum()), np.inf))[:2])
-        low[zero], high[zero] = (1 - upper) * (1 - ulp), np.minimum((1 - lower) * (1 + ulp), 1.0)
-    return low, high
-
-
 def outward(lower, upper):
     """Of logarithms of probabilities the probabilities, rounded outward;
     what is too small a number becomes the least.

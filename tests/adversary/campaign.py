@@ -66,7 +66,14 @@ def positive(mechanism):
         return 0 < p[-2] <= 1
     if name in ("dp_sgd", "relaxed_sgd", "replace_one"):
         return p[0] > 0 and 0 < p[1] <= 1
-    return all(positive(m) for m in p if isinstance(m, tuple) and m and isinstance(m[0], str))
+    return all(map(positive, parts(p)))
+
+
+def parts(values):
+    """The mechanisms among a mechanism's parameters, those of a mixture too."""
+    for value in values:
+        if isinstance(value, tuple) and value:
+            yield from [value] if isinstance(value[0], str) else parts(value)
 
 
 def judged(settings, mode):
