@@ -56,11 +56,13 @@ class Envelope(Experiment):
         return (xp.where(inside, log_beta, sure), xp.where(inside, log_power, none)), eps
 
     def slope(self, alpha, reverse):
-        """At 0 and 1 those of the largest loss, which support any curve there."""
+        """At 0 and 1 those of the largest loss, which support any curve there: constants, for by
+        a rate of 1 their derivative is infinite.
+        """
         inside = (alpha > 0) & (alpha < 1)
         found = _slope(self, xp.where(inside, alpha, 0.5), reverse)
-        found = xp.where(alpha <= 0, self.loss_bound(reverse), found)
-        return xp.where(alpha >= 1, -self.loss_bound(not reverse), found)
+        first, last = xp.stop_gradient((self.loss_bound(reverse), -self.loss_bound(not reverse)))
+        return xp.where(alpha <= 0, first, xp.where(alpha >= 1, last, found))
 
 
 @partial(xp.custom_jvp, nondiff_argnums=(2,))

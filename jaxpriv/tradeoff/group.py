@@ -114,8 +114,8 @@ class Group(Experiment):
     def slope(self, alpha, reverse):
         """At 0 and 1 those of the largest loss, as everywhere."""
         del reverse
-        found = xp.where(alpha <= 0, self.loss_bound(False), xp.sum(self._links(alpha)[0], 0))
-        return xp.where(alpha >= 1, -self.loss_bound(False), found)
+        bound, found = xp.stop_gradient(self.loss_bound(False)), xp.sum(self._links(alpha)[0], 0)
+        return xp.where(alpha <= 0, bound, xp.where(alpha >= 1, -bound, found))
 
     def _around(self, z, step):
         """The slopes (links, 2, ...) a little before and after a normal quantile of a_0."""

@@ -2,7 +2,6 @@
 both verify.
 """
 
-import math
 from functools import partial
 
 import jax
@@ -38,10 +37,10 @@ def profile_bounds(experiment, reverse, epsilon):
 
 
 def followed(epsilon):
-    """eps where a profile is asked: beyond all losses, and of a square that is a number, for an
-    infinite one.
+    """eps where a profile is asked: beyond all losses for an infinite one, and such that its cube,
+    which derivatives may have in them, is a number.
     """
-    far = 1e-4 * math.sqrt(xp.finfo(epsilon.dtype).max)
+    far = 0.5 * float(xp.finfo(epsilon.dtype).max) ** (1 / 3)
     return xp.where(xp.isfinite(epsilon), epsilon, xp.where(epsilon > 0, far, 0.0))
 
 

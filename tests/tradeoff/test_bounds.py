@@ -227,6 +227,14 @@ def test_at_infinity_inside_programs(name):
     assert value == pytest.approx(mass, rel=1e-9)
 
 
+def test_derivatives_at_infinity_are_numbers():
+    at = jnp.asarray([0.5, np.inf])
+    for curve in (relaxed.gaussian, lambda mu, _: worst_case.gaussian(mu)):
+        slope = jax.jacrev(lambda mu, curve=curve: curve(mu, 10.0).delta(at))(jnp.asarray(1.0))
+        assert slope[0] > 0
+        assert slope[1] == 0
+
+
 def test_what_is_told_for_sure_is_not_left_out(monkeypatch):
     check_is_red(monkeypatch, stepping, "followed",
                  lambda eps: np.where(np.isfinite(eps), eps, 0.0),
@@ -245,6 +253,19 @@ def check_slopes_at_the_ends():
 
 def test_slopes_at_the_ends():
     check_slopes_at_the_ends()
+
+
+@pytest.mark.slow
+def test_derivatives_inside_do_not_see_the_ends():
+    """The largest loss of the other direction is infinite at a rate of 1, and moves infinitely."""
+    def slope(rate):
+        return worst_case.subsampled_gaussian(1.0, rate, 10).slope(0.1)
+
+    rate = jnp.asarray(1.0)
+    backward = float(jax.grad(slope)(rate))
+    forward = float(jax.jvp(slope, (rate,), (jnp.ones(()),))[1])
+    assert np.isfinite(backward)
+    assert backward == pytest.approx(forward, rel=1e-12)
 
 
 def test_the_slope_of_the_middle_at_both_ends_is_noticed(monkeypatch):
