@@ -2,8 +2,6 @@
 them, by NumPy.
 """
 
-import math
-
 import numpy as np
 
 from jaxpriv._types import Numbers
@@ -19,13 +17,15 @@ def beta_quantile(p, a, b):
     """The p-quantile of the Beta(a, b) law; 0 for a = 0, 1 for b = 0.
 
     Args:
-        p: `Float[Array, "..."]` in (0, 1). a, b: `Float[Array, "..."]` in [0, inf), not both 0.
+        p: `Float[Array, "..."]` in (0, 1). a, b: `Float[Array, "..."]`, whole numbers in [0, inf),
+            not both 0.
 
     Returns: `Float[numpy.ndarray, "..."]`, to about 1e-13 of itself.
 
         >>> print(f"{beta_quantile(0.5, 1, 1):.3f}")
         0.500
     """
+    quantile = norm.ppf(np.asarray(p, np.float64))
     p, a, b = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (p, a, b)))
     inside = (a > 0) & (b > 0)
     a_in, b_in = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
@@ -41,14 +41,14 @@ def beta_quantile(p, a, b):
     with np.errstate(all="ignore"):
         end = np.full(p.shape, _FAR)
         # log odds are nearly normal, with this mean and variance
-        start = np.log(a_in / b_in) + norm.ppf(p) * np.sqrt(1 / a_in + 1 / b_in)
+        start = np.log(a_in / b_in) + quantile * np.sqrt(1 / a_in + 1 / b_in)
         found = newton_in_bracket(excess, -end, end, iterations=80, start=start, tolerance=_NEAR)
         x = 1 / (1 + np.exp(-found))
     return np.where(inside, x, np.where(a > 0, 1.0, 0.0))
 
 
 def beta_cdf(x, a, b):
-    """The distribution function of the Beta(a, b) law, for a, b > 0: P(X <= x).
+    """The distribution function of the Beta(a, b) law, for whole numbers a, b > 0: P(X <= x).
 
         >>> print(f"{beta_cdf(0.25, 1, 1):.3f}")
         0.250
@@ -80,8 +80,8 @@ def _fraction(x, a, b):
     """1 + d_1/(1 + d_2/(1 + ...)), d_2m = m (b-m) x/((a+2m-1)(a+2m)) and d_(2m+1) =
     -(a+m)(a+b+m) x/((a+2m)(a+2m+1)), from the last pair of levels upwards.
     """
-    # by trial nothing but rounding changes from there on
-    pairs = int(80 + math.sqrt(np.max(a + b, initial=1.0)))
+    # by trial nothing but rounding changes from there on, for whole numbers
+    pairs = int(12 + 9.5 * np.max(np.minimum(a, b), initial=1.0) ** (1 / 3))
     m = np.arange(pairs - 1.0, -1.0, -1.0).reshape((-1,) + (1,) * np.ndim(x))
     at = a + 2 * m
     odd = -(a + m) * (a + b + m) * x / (at * (at + 1))
@@ -107,5 +107,7 @@ def clopper_pearson(
         >>> print(f"{low:.4f} {high:.4f}")
         0.0000 0.0295
     """
-    k, n = np.asarray(successes, float), np.asarray(trials, float)
-    return beta_quantile(miss, k, n - k + 1), beta_quantile(1 - np.asarray(miss), k + 1, n - k)
+    k, n, miss = np.broadcast_arrays(*(np.asarray(v, float) for v in (successes, trials, miss)))
+    both = beta_quantile(np.stack([miss, 1 - miss]), np.stack([k, k + 1]),
+                         np.stack([n - k + 1, n - k]))
+    return both[0], both[1]

@@ -82,21 +82,28 @@ class Points:
     power_upper: np.ndarray
 
 
-def _points(null, other, miss, thresholds):
-    """Points of the test that rejects `null` for high scores;
-    each of 4 limits at each rank misses with `miss`/(4 ranks).
+def _points(tests, miss, thresholds):
+    """The `Points` of some tests (null, other), which reject `null` for high scores;
+    each of 4 limits at each of a test's ranks misses with `miss`/(4 ranks).
     """
-    ranks = _ranks(len(null), thresholds)
-    at, each = null[ranks - 1], miss / (4 * len(ranks))
-    # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so both
-    # limits stay on their side
-    least, most = _above(other, at), _above(other, at, inclusive=True)
-    # the error rate's own law, and Clopper's and Pearson's limits of the power, at once
-    successes = np.stack([ranks, least, ranks, most + 1])
-    failures = np.stack([len(null) + 1 - ranks, len(other) - least + 1,
-                         len(null) + 1 - ranks, len(other) - most])
-    shares = np.array([1 - each, each, each, 1 - each])
-    return Points(at, *beta_quantile(shares[:, None], successes, failures))
+    found, laws = [], []
+    for null, other in tests:
+        ranks = _ranks(len(null), thresholds)
+        at, each = null[ranks - 1], miss / (4 * len(ranks))
+        # ties: above the threshold there are fewer than k-1 scores, at or above it more than k, so
+        # both limits stay on their side
+        least, most = _above(other, at), _above(other, at, inclusive=True)
+        # the error rate's own law, and Clopper's and Pearson's limits of the power
+        successes = np.stack([ranks, least, ranks, most + 1])
+        failures = np.stack([len(null) + 1 - ranks, len(other) - least + 1,
+                             len(null) + 1 - ranks, len(other) - most])
+        shares = np.array([1 - each, each, each, 1 - each])[:, None]
+        found.append(at)
+        laws.append(np.broadcast_arrays(shares, successes, failures))
+    # of all tests at once
+    limits = beta_quantile(*(np.concatenate(part, 1) for part in zip(*laws)))
+    ends = np.cumsum([len(at) for at in found])[:-1]
+    return [Points(at, *own) for at, own in zip(found, np.split(limits, ends, 1))]
 
 
 @dataclass(frozen=True)
@@ -271,6 +278,6 @@ def audit(
     check_whole("thresholds", thresholds, least=2)
     present, absent = separated(scores, member)
     miss = (1 - confidence) / 2
-    forward = _points(absent, present, miss, thresholds)
-    reverse = _points(-present[::-1], -absent[::-1], miss, thresholds)
+    both = (absent, present), (-present[::-1], -absent[::-1])
+    forward, reverse = _points(both, miss, thresholds)
     return Audit(forward, reverse, confidence, len(present), len(absent))

@@ -9,6 +9,8 @@ from jaxpriv._types import Numbers
 from jaxpriv.auditing.binomial import beta_cdf, clopper_pearson
 from jaxpriv.auditing.errors import check_confidence, separated
 
+_AT_ONCE = 64  # ranks that are looked at together: hardly dearer than one
+
 
 class Rate(NamedTuple):
     """An estimate between two limits; `resolved` is False where there are too few scores to bound
@@ -61,12 +63,14 @@ def tpr_at_fpr(
 
 
 def _last_rank(holds, n):
-    """The largest rank in 1..n up to which a condition holds; 0 if it never does."""
+    """The largest rank in 1..n up to which a condition, of arrays, holds; 0 if it never does."""
     low, high = 0, n + 1
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        ranks = np.unique(np.linspace(low + 1, high - 1, _AT_ONCE).astype(int))
+        ends = np.concatenate([[low], ranks, [high]])
+        last = np.sum(holds(ranks))
+        low, high = ends[last], ends[last + 1]
+    return int(low)
 
 
 def auc(scores: Numbers, member: Numbers) -> float:

@@ -15,11 +15,14 @@ from tests.slips import check_is_red
 Audit = auditing.Audit
 
 
-def estimates(null, other, miss, thresholds):
+def estimates(tests, miss, thresholds):
     """Counts for limits."""
-    at = null[errors._ranks(len(null), thresholds) - 1]
-    alpha, power = (errors._above(side, at) / len(side) for side in (null, other))
-    return errors.Points(at, alpha, power, alpha, power)
+    found = []
+    for null, other in tests:
+        at = null[errors._ranks(len(null), thresholds) - 1]
+        alpha, power = (errors._above(side, at) / len(side) for side in (null, other))
+        found.append(errors.Points(at, alpha, power, alpha, power))
+    return found
 
 
 def wilson(k, n, miss):
