@@ -42,7 +42,7 @@ TABLES: dict = {
         "mu": (NUMBER, None), "advantage": (NUMBER, None), "fpr": (NUMBER, None),
         "tpr": (NUMBER, None), "clip_norm": (NUMBER, 1.0), "batch_size": (NUMBER, None),
         "epochs": (NUMBER, None), "steps": (WHOLE, None), "noise_multiplier": (NUMBER, None),
-        "noise_schedule": (LIST, None), "noise": (TEXT, "independent"), "sampler": (TEXT, None),
+        "noise_schedule": (LIST, None), "noise": (TEXT, None), "sampler": (TEXT, None),
         "largest_batch": (WHOLE, None), "cycle": (WHOLE, None),
         "records_per_user": (WHOLE, None),
     },

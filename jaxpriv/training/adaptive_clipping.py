@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxpriv import random
-from jaxpriv._checks import OPEN_UNIT, POSITIVE, SCALE, check_key, check_number
+from jaxpriv._checks import OPEN_UNIT, POSITIVE, SCALE, check_key, check_number, check_whole
+from jaxpriv.training.grid import grid_bits
 
 
 def split_noise(noise_multiplier: float, count_std: float) -> float:
@@ -117,7 +118,37 @@ class AdaptiveClipping:
         """
         check_key("key", key)
         noise = self.count_std * random.normal(key, (), jnp.result_type(count))
-        share = 0.5 + (count + noise) / self.expected_batch_size
+        return self._after(count + noise, clip_norm)
+
+    def moved_on_grid(
+        self, words: jax.Array, count: jax.Array, clip_norm: Any, rows: int
+    ) -> tuple[jax.Array, jax.Array]:
+        """`moved` by whole numbers alone, as `private_mean_on_grid`: for b = `count_bits(rows)`,
+        a record moves the count by m = floor(2^b/(2 count_std)), which is at most 1/2 in units of
+        the noise's standard deviation over 2^b, and floor(2^b N) is the noise.
+
+        Args:
+            words: `UInt32[Array, "4"]`, a key as of `jaxpriv.random.rounded_normal`, used once.
+            count: from `count`. rows: of the physical batch, on all devices.
+        """
+        bits = self.count_bits(rows)
+        each = math.floor(2**bits / (2 * self.count_std))
+        twice = jnp.round(2 * count).astype(jnp.int32)
+        noisy = each * twice + random.rounded_normal(words, (), bits)
+        # the middle of what floor takes, in records
+        count = (noisy.astype(count.dtype) + 0.5) * (self.count_std * 2.0**-bits)
+        return self._after(count, clip_norm)
+
+    def count_bits(self, rows: int) -> int:
+        """The finest grid on which the count of so many rows and its noise fit into 32 bits.
+        Raises: ValueError as `grid_bits`.
+        """
+        check_whole("rows", rows, most=2**22)  # halves of so many add up exactly in float32
+        return grid_bits(2 * self.count_std, rows, 1)
+
+    def _after(self, count, clip_norm):
+        """(the next clipping norm, the share), from a noisy centred count."""
+        share = 0.5 + count / self.expected_batch_size
         after = clip_norm * jnp.exp(-self.learning_rate * (share - self.quantile))
         return jnp.clip(after, SCALE.low, SCALE.high), share
 

@@ -17,6 +17,7 @@ from jaxpriv.training.groups import Groups
 # gradients end this share inside the clipping norm:
 # more than a float32 norm of 1e9 entries is off by
 MARGIN = 1e-5
+_MANY = 192  # rows, from which on a CPU measures one after the other
 
 
 class ClippedSum(NamedTuple):
@@ -176,7 +177,17 @@ def rows_of(gradients):
         flat = jnp.matmul(scales.astype(rows.dtype), rows, precision="highest")
         return flat.reshape(gradients.shape[1:])
 
-    return Part(below_top(l2_norm(rows)), summed)
+    return Part(below_top(of_each(l2_norm, rows)), summed)
+
+
+def of_each(length, rows):
+    """length(rows), of each row. XLA's code for many rows at once takes several times as long on a
+    CPU as one row after the other (`bench/clipping.py`); an accelerator has no use for such a loop.
+    """
+    if len(rows) <= _MANY:
+        return length(rows)
+    return jax.lax.platform_dependent(
+        rows, cpu=lambda rows: jax.lax.map(length, rows), default=length)
 
 
 def clipped(parts, present, clip_norm, groups, shares):

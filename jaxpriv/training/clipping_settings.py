@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from jaxpriv._checks import SCALE, check_number
 from jaxpriv.training.adaptive_clipping import AdaptiveClipping, split_plan
+from jaxpriv.training.grid import grid_bits
 from jaxpriv.training.groups import Groups
 from jaxpriv.training.optimizers.scaled import ScaleThenPrivatise
 
@@ -48,9 +49,10 @@ def clipping_settings(clipping, parameters):
 def check_clipping(clipping, plan):
     """Raise ValueError where the clipping does not go with the plan."""
     adaptive = clipping.adaptive
-    if plan.whole_numbers and (clipping.ghost or clipping.scaling or adaptive):
+    if plan.whole_numbers and clipping.ghost:
         raise ValueError(
-            "noise of whole numbers goes with neither ghost, scaling nor adaptive_clipping"
+            "ghost has no per-example gradients to round to whole numbers; accepted: a plan with "
+            "noise = 'independent'"
         )
     if adaptive is None:
         return
@@ -63,4 +65,8 @@ def check_clipping(clipping, plan):
         raise ValueError(
             "adaptive_clipping with correlated noise: how both share a step's noise is not known"
         )
-    split_plan(plan.noise_multipliers, adaptive.count_std)
+    noises = split_plan(plan.noise_multipliers, adaptive.count_std)
+    if plan.whole_numbers:
+        rows = plan.sampler.rows(plan, plan.dataset_size)
+        grid_bits(noises, rows, plan.dim)
+        adaptive.count_bits(rows)

@@ -29,6 +29,7 @@ from jaxpriv.training.clipping import (
     factors,
     finite,
     in_microbatches,
+    of_each,
     per_example,
 )
 from jaxpriv.training.groups import Groups
@@ -113,7 +114,7 @@ def clipped_sum_on_grid(
 
     def summed(leaves, present):
         flat = [finite(leaf.astype(jnp.float32).reshape(len(leaf), -1)) for leaf in leaves]
-        lengths = jnp.stack([below_top(_length(rows)) for rows in flat], -1)
+        lengths = jnp.stack([below_top(of_each(_length, rows)) for rows in flat], -1)
         each, norms = factors(lengths, _length, present, clip_norm, groups, shares)
         scale = (jnp.stack(each, -1) * per_unit).astype(jnp.float32)
         scale = jnp.where(scale < jnp.finfo(jnp.float32).tiny, 0.0, scale)

@@ -242,12 +242,11 @@ class Plan:
                                                   self.sampler.participation(self)))
         parts = [(noise / reach, count) for noise, count in self._parts(steps)]
         unlike = self.sampler.unlike(self, steps) * self.records_per_user
-        # one entry more: the count of an adaptive clipping norm
-        entries = 1 if self.whole_numbers else self.dim + 1
-        added = noise_delta(epsilon, entries, parts, unlike) + self.sampler.failure
+        entries = self.dim + 1  # the last for the count of an adaptive clipping norm
+        of_noise = noise_delta(epsilon, 0 if self.whole_numbers else entries, parts, unlike)
         if self.whole_numbers:
-            added += grid_delta(epsilon, self.dim, parts)
-        return min(added, 1.0)
+            of_noise += grid_delta(epsilon, entries, parts)
+        return min(of_noise + self.sampler.failure, 1.0)
 
     def _parts(self, steps):
         """[(noise multiplier, how many of the first `steps` steps have it)]."""

@@ -17,6 +17,7 @@ from jaxpriv.training.plan import MOST_STEPS, Plan, Privacy
 from jaxpriv.training.sampling import Poisson, Sampler
 
 _LEAST_BATCH = 1.001  # to hide among nobody is no membership game
+_RECORDS = 32  # in a batch: noise on a grid takes a larger part of steps with fewer
 _OUT_OF_REACH = (
     "{} needs a noise multiplier above {:g}; "
     "accepted: a weaker target, fewer steps, a smaller batch"
@@ -45,7 +46,9 @@ def make_plan(
         sampler: of `jaxpriv.training.sampling`, Poisson unless given. Of the others, and of
             correlated noise, the noise multiplier alone is solved for; of the batch size and the
             steps Poisson, cut and fixed-size batches with independent noise.
-        noise: "independent"; "discrete", independent on a grid of whole numbers; "banded",
+        noise: "independent"; "discrete", independent on a grid of whole numbers; None, "discrete"
+            for batches of 32 records or more (expected) if sums fit into 32 bits, else
+            "independent"; "banded",
             optimised with as many bands as a cyclic sampler has groups (which are chosen as well
             where no sampler is given, and may be one, independent noise: `correlated.plan`), or up
             to 32 in order; "buffered", a BLT of 3 buffers, in order; or a strategy of
@@ -95,14 +98,17 @@ def make_plan(
             "accepted: a list of at most so many factors"
         )
 
-    discrete = isinstance(noise, str) and noise == "discrete"
-    sampler, strategy = noise_of("independent" if discrete else noise, sampler, privacy,
-                                 dataset_size, batch_size, steps)
+    kind = noise
+    sampler, strategy = noise_of("independent" if _each_anew(kind) else kind, sampler,
+                                 privacy, dataset_size, batch_size, steps)
 
     def planned(batch, count, noise):
         each = noise * factors[np.arange(int(count)) * len(factors) // int(count)]
-        return Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta,
-                    sampler, strategy, records_per_user, discrete)
+        found = Plan(dataset_size, float(batch), tuple(each.tolist()), dim, privacy.delta,
+                     sampler, strategy, records_per_user)
+        if kind == "discrete":
+            return dataclasses.replace(found, whole_numbers=True)
+        return on_grid_if_cheap(found) if kind is None else found
 
     # what is given is checked before anything is solved
     planned(1.0 if batch_size is None else batch_size, 1 if steps is None else steps,
@@ -127,9 +133,22 @@ def make_plan(
 
 def _solvable(sampler, noise):
     """Whether the batch size and the steps are solved for, too."""
-    return isinstance(noise, str) and noise in ("independent", "discrete") and (
-        sampler is None or not sampler.one_noise
-    )
+    return _each_anew(noise) and (sampler is None or not sampler.one_noise)
+
+
+def _each_anew(noise):
+    """Whether the noises of the steps are independent."""
+    return noise is None or isinstance(noise, str) and noise in ("independent", "discrete")
+
+
+def on_grid_if_cheap(plan):
+    """The plan on a grid of whole numbers if batches are large enough for that to cost little, and
+    sums and noise fit; else as it is.
+    """
+    if plan.batch_size >= _RECORDS:
+        with contextlib.suppress(ValueError):
+            return dataclasses.replace(plan, whole_numbers=True)
+    return plan
 
 
 def holds(plan, privacy):

@@ -18,7 +18,7 @@ from jaxpriv.training.clipping_settings import Clipping
 from jaxpriv.training.ghost import ghost_clipped_sum
 from jaxpriv.training.grid import clipped_sum_on_grid, grid_bits, private_mean_on_grid
 from jaxpriv.training.noise import noisy_mean, normal_like
-from jaxpriv.training.optimizers.scaled import scaled_clipped_sum, unscaled
+from jaxpriv.training.optimizers.scaled import of_scaled, unscaled
 from jaxpriv.training.sharding import (
     BOTH,
     EVERYWHERE,
@@ -97,13 +97,15 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
         return grid_bits(noises, rows, plan.dim)
 
     def local(parameters, rows, mask, keys, clip_norm, scale, grid):
-        summed = ghost_clipped_sum if clipping.ghost else clipped_sum
-        if scaling:
-            summed = partial(scaled_clipped_sum, scale=scale)
+        summed: Any = ghost_clipped_sum if clipping.ghost else clipped_sum
         if plan.whole_numbers:
             summed = partial(clipped_sum_on_grid, **grid, bits=bits_of(mesh.size * len(mask)))
-        found = summed(lambda values, row, _: loss(values, *row), parameters, (rows, keys),
-                       clip_norm=clip_norm, mask=mask, microbatch=at_once,
+
+        def of_row(values, row, _):
+            return loss(values, *row)
+
+        moved, at = of_scaled(of_row, parameters, scale) if scaling else (of_row, parameters)
+        found = summed(moved, at, (rows, keys), clip_norm=clip_norm, mask=mask, microbatch=at_once,
                        per_layer=clipping.per_layer)
         count = adaptive.count(found.norms, clip_norm, mask) if adaptive else jnp.zeros(())
         non_finite, count = jax.lax.psum((found.non_finite, count), BOTH)
@@ -134,9 +136,13 @@ def make_step(loss, optimizer, plan, mesh, clipping, *, at_once, places=()):
             total = added(total, places, canaries, jnp.asarray((1 - MARGIN) * norm))
         of_noise = (fold_words if grid else jax.random.fold_in)(noise_key, state.step)
         next_norm = state.clip_norm
-        if adaptive:
+        count = count.astype(next_norm.dtype)
+        if adaptive and grid:
+            of_noise, of_count = (fold_words(of_noise, use) for use in (0, 1))
+            next_norm, _ = adaptive.moved_on_grid(of_count, count, clip_norm, len(mask))
+        elif adaptive:
             of_noise, of_count = jax.random.split(of_noise)
-            next_norm, _ = adaptive.moved(of_count, count.astype(next_norm.dtype), clip_norm)
+            next_norm, _ = adaptive.moved(of_count, count, clip_norm)
         kept = state.noise
         if grid:
             release = private_mean_on_grid(

@@ -105,8 +105,10 @@ class DPTrainer:
             `training.optimizers.ScaleThenPrivatise`; clip_norm is then of scaled gradients.
         ghost: no per-example gradients of matrices, as `ghost_clipped_sum`: less memory.
         trainable: which parameters are trained, as `training.trainable`: all unless given.
-        schedule, sampler, noise, records_per_user: as `make_plan`: how the noise varies, how
-            batches are drawn, whether the noise is correlated, and whether users are protected.
+        schedule, sampler, records_per_user: as `make_plan`: how the noise varies, how batches are
+            drawn, and whether users are protected.
+        noise: as `make_plan`: on a grid of whole numbers where that is cheap, unless given; with
+            ghost "independent".
         microbatch: rows of a device whose gradients are in memory at once; all unless given.
         mesh: of devices, over all of which batches are split; all devices unless given. Over its
             second axis, if it has one, parameters are split too (those that are not trained as
@@ -136,7 +138,7 @@ class DPTrainer:
         per_layer: bool | Groups = False, adaptive_clipping: AdaptiveClipping | None = None,
         scaling: ScaleThenPrivatise | None = None, ghost: bool = False,
         schedule: Numbers | None = None, sampler: Sampler | None = None,
-        noise: Any = "independent", records_per_user: int = 1, trainable: Any = None,
+        noise: Any = None, records_per_user: int = 1, trainable: Any = None,
         microbatch: int | None = None, mesh: Mesh | None = None,
     ) -> None:
         self._clipping = clipping_of(clip_norm, per_layer, adaptive_clipping, scaling, ghost)
@@ -159,7 +161,8 @@ class DPTrainer:
         self._loss, self.optimizer, self.privacy = loss, optimizer, privacy
         self._settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps,
                           "noise_multiplier": noise_multiplier, "schedule": schedule,
-                          "sampler": sampler, "noise": noise, "records_per_user": records_per_user}
+                          "sampler": sampler, "records_per_user": records_per_user,
+                          "noise": "independent" if ghost and noise is None else noise}
         self._epochs, self._microbatch = epochs, microbatch
         self.mesh = data_mesh(None if mesh is None else mesh.devices)
 

@@ -1,7 +1,10 @@
 """The clipping norm finds the quantile, and its count is paid for by the gradients' noise."""
 
 import itertools
+import math
 import sys
+from fractions import Fraction
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -79,6 +82,34 @@ def test_noise():
     check_noise()
 
 
+def check_whole_count():
+    """A record moves the count by whole numbers, by 1/(2 std) of its noise at most; which is
+    normal, rounded.
+    """
+    clipping = AdaptiveClipping(3.0, 10.0)
+    with jax.enable_x64(True):
+        unit = 3.0 * 2.0 ** -clipping.count_bits(100) / 10.0
+
+        def share(words, count):
+            return clipping.moved_on_grid(words, jnp.asarray(count), 1.0, 100)[1]
+
+        keys = jax.random.bits(jax.random.key(1), (2000, 4), jnp.uint32)
+        of_counts = [np.asarray(jax.vmap(lambda key, c=c: share(key, c))(keys)) for c in (2.0, 2.5)]
+    whole = [(shares - 0.5) / unit - 0.5 for shares in of_counts]
+    for each in whole:
+        np.testing.assert_allclose(each, np.round(each), atol=1e-6)
+    moved = set(np.round(whole[1] - whole[0]).astype(int).tolist())
+    longest = Fraction(2) ** clipping.count_bits(100) / 6
+    assert len(moved) == 1
+    assert longest - 1 < moved.pop() <= longest
+    assert scipy.stats.kstest((of_counts[0] - 0.7) * 10 / 3, "norm").pvalue > 1e-3
+
+
+@pytest.mark.slow
+def test_whole_count():
+    check_whole_count()
+
+
 def track(clipping, start, steps=400, seed=0):
     """Clipping norms over Poisson samples of lognormal lengths."""
 
@@ -131,6 +162,7 @@ def test_plan():
      (lambda: AdaptiveClipping(1.0, 0.0), "expected_batch_size = 0"),
      (lambda: AdaptiveClipping(1.0, 10.0, quantile=1.0), "quantile = 1"),
      (lambda: AdaptiveClipping(1.0, 10.0, learning_rate=0.0), "learning_rate = 0"),
+     (lambda: AdaptiveClipping(1.0, 10.0).count_bits(2**23), "rows = 8388608"),
      (lambda: AdaptiveClipping(1.0, 10.0).moved(jax.random.PRNGKey(0), 0.0, 1.0), "key")],
 )
 def test_errors(call, match):
@@ -151,6 +183,9 @@ def test_slips_are_seen(monkeypatch):
                  check_count)
     check_is_red(monkeypatch, module.random, "normal",
                  lambda key, shape, dtype: jax.random.uniform(key, shape, dtype), check_noise)
+    check_is_red(monkeypatch, module, "math", SimpleNamespace(floor=math.ceil), check_whole_count)
+    check_is_red(monkeypatch, module.random, "rounded_normal",
+                 lambda words, shape, bits: jnp.int32(0), check_whole_count)
     check_is_red(monkeypatch, AdaptiveClipping, "moved",
                  lambda self, key, count, clip_norm, true=AdaptiveClipping.moved:
                  (clip_norm**2 / true(self, key, count, clip_norm)[0], 0.0),

@@ -1,5 +1,7 @@
 """Trainings whose clipping norm moves, whose gradients are scaled, or clipped in groups."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -26,20 +28,27 @@ def fitted(plan=None, records=None, **changes):
     return made.fit(rows, seed=0, plan=plan, record_releases=True, evaluate_every=steps)
 
 
+def on_grid(plan, whole):
+    return dataclasses.replace(plan, whole_numbers=whole)
+
+
 @pytest.mark.slow
-def test_an_adaptive_norm_goes_to_its_quantile():
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_adaptive_norm_goes_to_its_quantile(whole):
     """Means of clipped gradients grow until the clipping norm is the median, 1."""
     adaptive = AdaptiveClipping(1.0, 40, learning_rate=0.5)
-    found = fitted(clip_norm=0.05, adaptive_clipping=adaptive).releases[:, 0]
+    found = fitted(on_grid(quiet(steps=60), whole), clip_norm=0.05,
+                   adaptive_clipping=adaptive).releases[:, 0]
     median = np.mean(np.minimum(LENGTHS, 1.0))
     assert found[0] < 0.1 * median
     np.testing.assert_allclose(found[-20:].mean(), median, rtol=0.15)
 
 
 @pytest.mark.slow
-def test_adaptive_noise_is_what_the_count_leaves():
+@pytest.mark.parametrize("whole", [False, True])
+def test_adaptive_noise_is_what_the_count_leaves(whole):
     """Of noise multiplier 1 the gradients have more, by what the count takes."""
-    plan = training.Plan(200, 40, (1.0,) * 200, 5)
+    plan = training.Plan(200, 40, (1.0,) * 200, 5, whole_numbers=whole)
     adaptive = AdaptiveClipping(0.6, 40, quantile=0.5, learning_rate=1e-9)
     found = fitted(plan, np.zeros((200, 5), np.float32), steps=200, adaptive_clipping=adaptive)
     want = split_noise(1.0, 0.6) / 40
@@ -48,9 +57,10 @@ def test_adaptive_noise_is_what_the_count_leaves():
 
 
 @pytest.mark.slow
-def test_scaled_gradients_have_scaled_noise():
+@pytest.mark.parametrize("whole", [False, True])
+def test_scaled_gradients_have_scaled_noise(whole):
     """Entries with small releases get less noise than others, at the same clipping norm."""
-    plan = Quiet(200, 40, (0.05,) * 200, 5)
+    plan = Quiet(200, 40, (0.05,) * 200, 5, whole_numbers=whole)
     rows = np.tile(np.array([1, 0, 0, 0, 0.01], np.float32), (200, 1))
     found = fitted(plan, rows, steps=200, scaling=ScaleThenPrivatise(0.9, 0.01), clip_norm=1e-3)
     late = found.releases[50:]
@@ -74,8 +84,10 @@ def test_groups_are_in_the_header(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_moving_norm_resumes(tmp_path):
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_moving_norm_resumes(tmp_path, whole):
     """The clipping norm and the scale are in the checkpoint."""
+    plan = training.Plan(200, 40, (1.0,) * 20, 5, whole_numbers=whole)
     settings = {"adaptive_clipping": AdaptiveClipping(3.0, 40), "scaling": ScaleThenPrivatise()}
 
     class Stop(Exception):
@@ -89,11 +101,11 @@ def test_a_moving_norm_resumes(tmp_path):
 
     stop.calls = 0
     with pytest.raises(Stop):
-        trainer(**settings).fit(DATA, seed=1, folder=tmp_path / "run", evaluate=stop,
+        trainer(**settings).fit(DATA, seed=1, folder=tmp_path / "run", evaluate=stop, plan=plan,
                                 evaluate_every=1, checkpoint_every=5)
-    found = trainer(**settings).fit(DATA, seed=1, folder=tmp_path / "run", resume=True,
+    found = trainer(**settings).fit(DATA, seed=1, folder=tmp_path / "run", resume=True, plan=plan,
                                     evaluate_every=1, checkpoint_every=5)
-    want = trainer(**settings).fit(DATA, seed=1, evaluate_every=1, checkpoint_every=5)
+    want = trainer(**settings).fit(DATA, seed=1, plan=plan, evaluate_every=1, checkpoint_every=5)
     assert equal(found.model, want.model)
 
 

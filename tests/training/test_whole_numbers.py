@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxpriv import training
+from jaxpriv import correlated, training
 from jaxpriv.report.training import training_certificate
 from jaxpriv.training import planning, sampling, step
 from jaxpriv.training.adaptive_clipping import AdaptiveClipping
@@ -127,10 +127,35 @@ def test_plans():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"ghost": True}, {"scaling": training.optimizers.ScaleThenPrivatise()},
-     {"adaptive_clipping": AdaptiveClipping(3.0, 40)}],
+    ("settings", "words"),
+    [({"ghost": True}, "ghost has no per-example gradients"),
+     ({"adaptive_clipping": AdaptiveClipping(1e8, 40)}, "rounding could take")],
 )
-def test_what_does_not_go_together(settings):
-    with pytest.raises(ValueError, match="whole numbers goes with neither"):
+def test_what_does_not_go_together(settings, words):
+    with pytest.raises(ValueError, match=words):
         trainer(noise="discrete", **settings).fit(DATA, plan=plan())
+
+
+def planned(**changes):
+    settings = {"batch_size": 40, "steps": 20, "noise_multiplier": 1.0, **changes}
+    loss_of = settings.pop("loss", loss)
+    return training.DPTrainer(loss_of, settings.pop("model", jnp.zeros(5)), optax.sgd(0.5),
+                              training.Privacy(epsilon=50.0), **settings).plan(200)
+
+
+@pytest.mark.parametrize(
+    ("settings", "whole"),
+    [({}, True), ({"batch_size": 31}, False), ({"batch_size": 32}, True), ({"ghost": True}, False),
+     ({"noise": "independent"}, False), ({"batch_size": 31, "noise": "discrete"}, True),
+     ({"scaling": training.optimizers.ScaleThenPrivatise()}, True),
+     ({"adaptive_clipping": AdaptiveClipping(3.0, 40)}, True),
+     ({"noise": correlated.banded_toeplitz([1.0, 0.5]), "sampler": sampling.CyclicPoisson(2)},
+      False)],
+)
+def test_the_default_is_a_grid_where_it_is_cheap(settings, whole):
+    assert planned(**settings).whole_numbers is whole
+
+
+def test_no_grid_where_sums_are_too_long():
+    made = training.Plan(200, 40, (1e-10,) * 20, 5)
+    assert planning.on_grid_if_cheap(made) is made

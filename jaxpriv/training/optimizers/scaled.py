@@ -104,6 +104,14 @@ def scaled_clipped_sum(
         >>> print(found.total.round(1), found.norms)
         [0.6 0.8] [5.]
     """
+    moved, offset = of_scaled(loss, parameters, scale)
+    return clipped_sum(moved, offset, examples, key, **settings)
+
+
+def of_scaled(loss, parameters, scale):
+    """(u -> loss(parameters + scale u), where u is 0): what is asked of its gradients is asked of
+    scaled ones. Raises: ValueError as `scaled_clipped_sum`.
+    """
     check_floating("scale", scale)
     if _shapes(scale) != _shapes(parameters):
         raise ValueError("scale is no pytree like the parameters; accepted: one number per entry")
@@ -114,7 +122,7 @@ def scaled_clipped_sum(
             example, key,
         )
 
-    return clipped_sum(moved, jax.tree.map(jnp.zeros_like, scale), examples, key, **settings)
+    return moved, jax.tree.map(jnp.zeros_like, scale)
 
 
 def _shapes(tree):
