@@ -21,7 +21,7 @@ from jaxpriv.report import DpSgd, Mechanism, Pipeline, certify, figures, plain_w
 from jaxpriv.report.model_card import model_card
 from jaxpriv.report.page import page
 from jaxpriv.report.page_style import STYLE
-from jaxpriv.report.plain_words import in_plain_words, share_right
+from jaxpriv.report.plain_words import guessed_right, in_plain_words, share_right
 from jaxpriv.training import profile
 from tests.slips import check_is_red
 
@@ -65,6 +65,18 @@ def test_plain_words_against_the_exact_optimum(mu):
     check_optimum(mu)
 
 
+def check_guesses(mu):
+    """Of a normal law with all its lines little more than the power itself."""
+    curve = jaxpriv.worst_case.gaussian(mu)
+    low, _ = curve.reconstruction_success_bounds(0.1)
+    assert low <= guessed_right(gaussian_lines(mu)) < 1.03 * low
+
+
+@pytest.mark.parametrize("mu", [0.001, 0.3, 1.0, 3.0, 8.0])
+def test_guesses_at_a_record_against_the_power(mu):
+    check_guesses(mu)
+
+
 def test_plain_words_against_pure_privacy():
     """tpr = e^eps alpha is all that a ratio allows of few accusations."""
     want = np.e / 99 / (1 + np.e / 99)
@@ -97,6 +109,8 @@ def test_plain_words_against_a_simulated_attack():
 def test_who_is_protected(protects, words):
     found = in_plain_words([(0.0, 0.1)], protects)
     assert words in f"{found['sentence']} {found['holds']}"
+    assert found["guessed"] == pytest.approx(2.0)
+    assert "is right at most 2 times in 10 with it" in found["reconstruction"]
     assert "whom the worst case covers" in found["holds"]
 
 
@@ -355,6 +369,10 @@ SLIPS = {
     "odds of one in a hundred": ("_ODDS", 0.01, lambda: check_optimum(0.001)),
     "the other direction": ("_of_line", lambda e, d: 1 - np.exp(-e) * (1 - d),
                             lambda: check_optimum(1.0)),
+    "guesses by the lines of one direction alone": (
+        "_power_of_line", lambda e, d: 1 - np.exp(-e) * (1 - d), lambda: check_guesses(1.0)),
+    "guesses without delta": ("_power_of_line", lambda e, d: 0.1 * np.exp(e),
+                              lambda: check_guesses(1.0)),
     "lines without delta": ("_of_line", lambda e, d: np.exp(e) / (99 + np.exp(e)),
                             lambda: check_optimum(1.0)),
 }  # fmt: skip

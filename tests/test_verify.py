@@ -113,6 +113,9 @@ def certificates():
     ("gaussian", ("adversaries", 1, "profile"), None, "relaxed, dim 1: delta at epsilon 0"),
     ("gaussian", ("in_plain_words", "right"), lambda r: 0.99 * r, "in plain words: right"),
     ("gaussian", ("in_plain_words", "people"), 10**6, "in plain words: people"),
+    ("gaussian", ("in_plain_words", "guessed"), lambda r: 0.99 * r, "in plain words: guessed"),
+    ("gaussian", ("in_plain_words", "reconstruction"), "Nobody guesses.",
+     "in plain words: reconstruction"),
     ("gaussian", ("in_plain_words", "sentence"), lambda told: told.replace("best", "usual"),
      "in plain words: sentence"),
     ("gaussian", ("in_plain_words", "holds"), "Always.", "in plain words: holds"),
@@ -200,10 +203,10 @@ def test_command(tmp_path, capsys):
     certificate = certify(MECHANISMS["gaussian"], 1e-5)
     path.write_text(json.dumps(certificate))
     assert cli.main(["verify", str(path)]) == 0
-    assert "All 113 checks hold" in capsys.readouterr().out
+    assert "All 115 checks hold" in capsys.readouterr().out
     path.write_text(json.dumps(changed(certificate, ("adversaries", 0, "advantage"), 0.01)))
     assert cli.main(["verify", str(path)]) == 3
-    assert "1 of 113 checks failed" in " ".join(capsys.readouterr().out.split())
+    assert "1 of 115 checks failed" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["verify", str(path), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["holds"] is False
     assert cli.main(["verify", str(tmp_path / "none.json")]) == 2

@@ -28,7 +28,7 @@ def model_card(certificate):
     lines = ["## Privacy", ""]
     if not certificate.get("private", True):
         lines += [f"**{NOT_PRIVATE}**", ""]
-    lines += [f"**{plain['sentence']}** {plain['holds']}", "",
+    lines += [f"**{plain['sentence']} {plain['reconstruction']}** {plain['holds']}", "",
               f"- Guarantee: {guarantee(certificate)}. Protected: {certificate['adjacency']}.",
               f"- {certificate['description']}",
               f"- Sampling: {certificate['sampling']}."]  # fmt: skip

@@ -50,7 +50,7 @@ style-src 'unsafe-inline'">\
 <h1>Privacy certificate</h1><p class="of">{_text(certificate['description'])}</p>
 {_warnings(certificate)}
 <section class="plain"><p>{_text(plain['sentence'])}</p>{people(plain)}
-<p class="small">{_text(plain['holds'])}</p></section>
+<p>{_text(plain['reconstruction'])}</p><p class="small">{_text(plain['holds'])}</p></section>
 <h2>The numbers</h2>
 <p>This {'training' if trained else 'mechanism'} is {_text(guarantee(certificate))}.\
 {_selected(certificate)}</p>

@@ -9,6 +9,10 @@ To accuse `ACCUSED` = `TOOK_PART` on average says 10 t + 990 alpha = 10, or alph
 the odds r = 10/990. Each line then bounds t, which is also the share of accusations that are right,
 by their mean numbers: 1 - t >= (1 - delta)/(1 + r e^epsilon). (The other direction's lines,
 1 - e^-epsilon (1 - delta - alpha), say (1 - delta)/(r + e^epsilon), which is less.)
+
+Whoever guesses at a record itself, and without the release is right with a mean probability b at
+most, is right with it with the power at the level b at most (`Curve.reconstruction_success`), which
+lies on or below the lines of either direction.
 """
 
 import math
@@ -17,6 +21,7 @@ from jaxpriv._rounding import rounded_up
 
 PEOPLE, TOOK_PART = 1000, 10
 ACCUSED = TOOK_PART
+GUESSED_BEFORE, OF = 1, 10  # guesses that would be right without the release
 _ODDS = TOOK_PART / (PEOPLE - TOOK_PART)
 _ROUNDED = 1e-13
 
@@ -38,6 +43,23 @@ def _of_line(epsilon, delta):
     return (delta * falling + _ODDS) / (falling + _ODDS) * (1 + _ROUNDED)
 
 
+def guessed_right(lines):
+    """An upper bound of the share of right guesses at a record, in [`GUESSED_BEFORE`/`OF`, 1].
+
+    Args: lines: as of `share_right`. Guarantee: the module's text; the lowest of these lines.
+
+        >>> print(f"{guessed_right([(0.0, 0.0)]):.4g} {guessed_right([(0.0, 1.0)]):.4g}")
+        0.1 1
+    """
+    return min(1.0, *(_power_of_line(*line) for line in lines))
+
+
+def _power_of_line(epsilon, delta):
+    before, rising = GUESSED_BEFORE / OF, math.exp(min(epsilon, 700.0))
+    other = 1 - (1 - delta - before) / rising  # of the other direction
+    return min(delta + rising * before, other) * (1 + _ROUNDED)
+
+
 def in_plain_words(lines, protects):
     """What a certificate says of its worst case to people on a list.
 
@@ -46,14 +68,16 @@ def in_plain_words(lines, protects):
         protects: (change, unit, group) as in `jaxpriv.report.wording`; change and unit may be None.
 
     Returns: {"people", "took_part", "accused", "right": an upper bound of how many of the accused
-        took part on average, "sentence", "holds": whom it holds against, and of what list}.
+        took part on average, "sentence", "holds": whom it holds against, and of what list,
+        "guessed": an upper bound of how many of `OF` guesses at a record are right,
+        "reconstruction": that in a sentence}.
 
         >>> print(in_plain_words([(0.0, 0.02)], ("add_remove", "record", 1))["sentence"])
         Of 1000 people, each with one record, 10 took part. The best attacker accuses 10 of the \
 1000: on average at most 0.3 of these 10 accusations are right, where blind guessing gets 0.1.
     """
     change, unit, group = protects
-    right = ACCUSED * share_right(lines)
+    right, guesses = ACCUSED * share_right(lines), OF * guessed_right(lines)
     shown, guessed = rounded_up(right, 2), ACCUSED * TOOK_PART / PEOPLE
     people, each, theirs = "people", "each", "is theirs"
     if group > 1:
@@ -67,6 +91,9 @@ def in_plain_words(lines, protects):
     else:
         which = f"Of {PEOPLE} {people}{records.get(unit, '')} {TOOK_PART} took part."
         secret = "took part"
+    whose = "what the records of such a group say" if group > 1 else {
+        "record": "what somebody's record says", "user": "what somebody's records say",
+    }.get(unit, "what somebody's data say")
     meant = {
         "zero_out": " Not to take part means that one's record is zeroed out.",
         None: " Taking part means the change that the numbers of the mechanism are given for.",
@@ -84,5 +111,10 @@ def in_plain_words(lines, protects):
             "random; as long as what is assumed is so and the mechanism ran as described. "
             f"Averages: each of the {PEOPLE} {secret} with probability {TOOK_PART} in {PEOPLE}, "
             f"independently, and {ACCUSED} are accused on average.{meant}"
+        ),
+        "guessed": guesses,
+        "reconstruction": (
+            f"Whoever guesses {whose}, and would be right {GUESSED_BEFORE} time in {OF} without "
+            f"the release, is right at most {rounded_up(guesses, 3)} times in {OF} with it."
         ),
     }  # fmt: skip

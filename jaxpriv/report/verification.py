@@ -22,10 +22,10 @@ _LAST_DIGITS = 1e-9  # relative: other processors and versions round differently
 _LOWER = ("epsilon_lower",)  # claimed from below; all other numbers are upper bounds
 _SETTINGS = ("batches", "epochs", "people", "took_part", "accused")  # neither
 _WORDS = ("description", "adjacency", "sampling", "assumption", "sentence", "holds", "notes",
-          "assumptions")  # fmt: skip
+          "assumptions", "reconstruction")  # fmt: skip
 _TABLES = {"tpr_at_fpr": "TPR at FPR", "profile": "delta at epsilon"}
 _NUMBERS = (*_LOWER, "epsilon", "mu_at_slack", "advantage", "noise_delta", "right",
-            "epsilon_of_one")
+            "guessed", "epsilon_of_one")
 _QUIET = re.compile("^mechanism|delta at epsilon")
 _TAKEN = {
     "steps_counted": "how many steps the training's ledger counts",
