@@ -123,13 +123,22 @@ class AdaptiveClipping:
     def moved_on_grid(
         self, words: jax.Array, count: jax.Array, clip_norm: Any, rows: int
     ) -> tuple[jax.Array, jax.Array]:
-        """`moved` by whole numbers alone, as `private_mean_on_grid`: for b = `count_bits(rows)`,
-        a record moves the count by m = floor(2^b/(2 count_std)), which is at most 1/2 in units of
-        the noise's standard deviation over 2^b, and floor(2^b N) is the noise.
+        """`moved` by whole numbers alone, as `private_mean_on_grid`.
+
+        The noise is floor(2^b N), b = `count_bits(rows)`, and a record moves the count by
+        m = floor(2^b/(2 count_std)): by 1/2 at most, where the noise has `count_std`.
 
         Args:
             words: `UInt32[Array, "4"]`, a key as of `jaxpriv.random.rounded_normal`, used once.
-            count: from `count`. rows: of the physical batch, on all devices.
+            count: from `count`. clip_norm: of it. rows: of the physical batch, on all devices.
+
+        Returns: as `moved`. Raises: ValueError for other keys, and as `count_bits`.
+
+            >>> import jax.numpy as jnp
+            >>> _, share = AdaptiveClipping(5.0, 100.0).moved_on_grid(
+            ...     jnp.zeros(4, jnp.uint32), jnp.float32(10.0), 1.0, rows=150)
+            >>> print(f"{share:.3f}")  # 0.6, with noise of 0.05
+            0.563
         """
         bits = self.count_bits(rows)
         each = math.floor(2**bits / (2 * self.count_std))

@@ -119,13 +119,7 @@ def clipped_sum_on_grid(
         scale = (jnp.stack(each, -1) * per_unit).astype(jnp.float32)
         scale = jnp.where(scale < jnp.finfo(jnp.float32).tiny, 0.0, scale)
 
-        # row by row: XLA on CPUs makes a reduction of rounded rows from a second array of all
-        def add(i, totals):
-            return [total + _rounded(rows[i], scale[i, place])
-                    for place, (total, rows) in enumerate(zip(totals, flat))]
-
-        zeros = [jnp.zeros(rows.shape[1], jnp.int32) for rows in flat]
-        totals = jax.lax.fori_loop(0, len(scale), add, zeros, unroll=min(4, len(scale)))
+        totals = jax.lax.platform_dependent(flat, scale, cpu=_sum_by_rows, default=_sum_at_once)
         return [total.reshape(leaf.shape[1:]) for total, leaf in zip(totals, leaves)], norms
 
     some = per_example(loss, parameters, summed)
@@ -187,6 +181,24 @@ def _check(clip_norm, noise_multiplier, bits):
 def _rounded(row, scale):
     """Towards zero, so never longer."""
     return (row * scale).astype(jnp.int32)
+
+
+def _sum_at_once(flat, scale):
+    """The sums over rows of some arrays (rows, entries), rounded with the scales (rows, arrays)."""
+    return [jnp.sum(_rounded(rows, scale[:, place, None]), 0, dtype=jnp.int32)
+            for place, rows in enumerate(flat)]
+
+
+def _sum_by_rows(flat, scale):
+    """The same, row by row: XLA on CPUs makes a reduction of rounded rows from a second array of
+    all.
+    """
+    def add(i, totals):
+        return [total + _rounded(rows[i], scale[i, place])
+                for place, (total, rows) in enumerate(zip(totals, flat))]
+
+    zeros = [jnp.zeros(rows.shape[1], jnp.int32) for rows in flat]
+    return jax.lax.fori_loop(0, len(scale), add, zeros, unroll=min(4, len(scale)))
 
 
 def _length(rows):

@@ -101,6 +101,19 @@ def is_within(total, noise_multiplier, bits):
     return all(square * noise**2 <= Fraction(4) ** bits for noise in noises)
 
 
+def test_rows_one_by_one_are_rows_at_once():
+    """On a CPU, and elsewhere; whatever the mode."""
+    random = np.random.default_rng(0)
+    flat = [jnp.asarray(random.normal(size=(7, n)), jnp.float32) for n in (5, 1, 40)]
+    scale = jnp.asarray(random.uniform(0, 1e6, (7, 3)), jnp.float32)
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            both = [sums(flat, scale) for sums in (grid._sum_at_once, grid._sum_by_rows)]
+        for one, other in zip(*both):
+            assert one.dtype == other.dtype == jnp.int32
+            np.testing.assert_array_equal(one, other)
+
+
 def check_sensitivity():
     for clip_norm, noise, bits in ((0.7, 1.1, 20), (1e-15, 0.3, 22), (1e15, 37.0, 24),
                                    (1e-5, 1e-3, 12), (0.7, 1.1, 8)):
