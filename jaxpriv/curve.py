@@ -362,3 +362,15 @@ class Curve(Meaning):
             (True, True)
         """
         return self.delta_bounds(0.0)
+
+
+def experiments_of(caller, curves):
+    """Those of the arguments of a function. Raises: ValueError for none, and for anything else."""
+    if not curves:
+        raise ValueError(f"{caller}() needs at least one curve")
+    for curve in curves:
+        if not isinstance(curve, Curve):
+            raise ValueError(
+                f"{caller}() got {type(curve).__name__} for a curve; accepted: curves, one by one"
+            )
+    return [curve.experiment for curve in curves]

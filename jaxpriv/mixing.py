@@ -8,7 +8,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._checks import Domain, as_parameter, is_traced
 from jaxpriv._types import Numbers
-from jaxpriv.curve import Curve
+from jaxpriv.curve import Curve, experiments_of
 from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.hull import Worst
 
@@ -39,10 +39,11 @@ def mixture(curves: Curve | Sequence[Curve], weights: Numbers) -> Curve:
     count = weights.shape[-1] if np.ndim(weights) else 0
     if not curves or len(curves) != count:
         raise ValueError(f"curves has {len(curves)} members, weights {count}; they must agree")
+    experiments = experiments_of("mixture", curves)
     groups: dict = {}
-    for index, curve in enumerate(curves):
-        groups.setdefault(_kind(curve.experiment), []).append(index)
-    members = [_stacked([curves[i].experiment for i in group]) for group in groups.values()]
+    for index, experiment in enumerate(experiments):
+        groups.setdefault(_kind(experiment), []).append(index)
+    members = [_stacked([experiments[i] for i in group]) for group in groups.values()]
     return Curve(
         Mixture(tuple(members), tuple(weights[..., np.asarray(group)] for group in groups.values()))
     )
@@ -77,9 +78,7 @@ def worst_of(*curves: Curve) -> Curve:
         >>> print(f"{both.delta(0.0):.4f} {both.delta(1.4):.4f} {one.delta(1.4):.4f}")
         0.5276 0.0676 0.0676
     """
-    if not curves:
-        raise ValueError("worst_of() needs at least one curve")
-    return Curve(Worst(tuple(curve.experiment for curve in curves)))
+    return Curve(Worst(tuple(experiments_of("worst_of", curves))))
 
 
 def as_weights(weights):

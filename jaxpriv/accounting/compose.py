@@ -3,7 +3,7 @@ the curve of the sum of their privacy losses.
 """
 
 from jaxpriv.composition.steps import together
-from jaxpriv.curve import Curve
+from jaxpriv.curve import Curve, experiments_of
 
 
 def compose(*curves: Curve, axis: int | None = None) -> Curve:
@@ -43,6 +43,4 @@ def compose(*curves: Curve, axis: int | None = None) -> Curve:
         >>> print(f"{jaxpriv.compose(*steps).delta(1.0):.4f}")
         0.1218
     """
-    if not curves:
-        raise ValueError("compose() needs at least one curve")
-    return Curve(together([curve.experiment for curve in curves], axis))
+    return Curve(together(experiments_of("compose", curves), axis))

@@ -13,33 +13,38 @@ _FAR = 700.0  # of log odds: nearer to 0 or 1 there is no float64
 _NEAR = 1e-7  # a Newton step of log odds, after which the next would be its square
 
 
-def beta_quantile(p, a, b):
-    """The p-quantile of the Beta(a, b) law; 0 for a = 0, 1 for b = 0.
+def beta_quantile(p, a, b, above=False):
+    """The p-quantile of the Beta(a, b) law, or where `above` the one with a probability of p beyond
+    it, for p next to 1 has few digits of 1 - p; 0 for a = 0, 1 for b = 0.
 
     Args:
         p: `Float[Array, "..."]` in (0, 1). a, b: `Float[Array, "..."]`, whole numbers in [0, inf),
-            not both 0.
+            not both 0. above: `Bool[Array, "..."]`.
 
     Returns: `Float[numpy.ndarray, "..."]`, to about 1e-13 of itself.
 
         >>> print(f"{beta_quantile(0.5, 1, 1):.3f}")
         0.500
     """
-    quantile = norm.ppf(np.asarray(p, np.float64))
-    p, a, b = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (p, a, b)))
+    p, above = np.asarray(p, np.float64), np.asarray(above)
+    quantile = np.where(above, -1, 1) * norm.ppf(p)
+    # the logarithm of the smaller tail, and is it on the left?
+    tail, left = np.where(p < 0.5, np.log(p), np.log1p(-p)), (p < 0.5) != above
+    a, b = (np.asarray(value, np.float64) for value in (a, b))
+    a, b, tail, left = np.broadcast_arrays(a, b, tail, left)
     inside = (a > 0) & (b > 0)
     a_in, b_in = np.where(inside, a, 1.0), np.where(inside, b, 1.0)
-    lower, level = p < 0.5, at_mean(a_in, b_in)
+    level = at_mean(a_in, b_in)
 
     def excess(log_odds):
         """Of the logarithm of the smaller tail, and its slope."""
         x, y = 1 / (1 + np.exp(-log_odds)), 1 / (1 + np.exp(log_odds))
-        below, above, log_density = _tails(x, y, a_in, b_in, level)
-        over = np.where(lower, np.log(below) - np.log(p), np.log1p(-p) - np.log(above))
-        return over, np.exp(log_density) / np.where(lower, below, above)
+        below, beyond, log_density = _tails(x, y, a_in, b_in, level)
+        over = np.where(left, np.log(below) - tail, tail - np.log(beyond))
+        return over, np.exp(log_density) / np.where(left, below, beyond)
 
     with np.errstate(all="ignore"):
-        end = np.full(p.shape, _FAR)
+        end = np.full(a.shape, _FAR)
         # log odds are nearly normal, with this mean and variance
         start = np.log(a_in / b_in) + quantile * np.sqrt(1 / a_in + 1 / b_in)
         found = newton_in_bracket(excess, -end, end, iterations=80, start=start, tolerance=_NEAR)
@@ -108,6 +113,6 @@ def clopper_pearson(
         0.0000 0.0295
     """
     k, n, miss = np.broadcast_arrays(*(np.asarray(v, float) for v in (successes, trials, miss)))
-    both = beta_quantile(np.stack([miss, 1 - miss]), np.stack([k, k + 1]),
-                         np.stack([n - k + 1, n - k]))
-    return both[0], both[1]
+    lower, upper = beta_quantile(miss, np.stack([k, k + 1]), np.stack([n - k + 1, n - k]),
+                                 np.array([False, True]).reshape((2,) + (1,) * k.ndim))
+    return lower, upper

@@ -97,11 +97,12 @@ def _points(tests, miss, thresholds):
         successes = np.stack([ranks, least, ranks, most + 1])
         failures = np.stack([len(null) + 1 - ranks, len(other) - least + 1,
                              len(null) + 1 - ranks, len(other) - most])
-        shares = np.array([1 - each, each, each, 1 - each])[:, None]
         found.append(at)
-        laws.append(np.broadcast_arrays(shares, successes, failures))
+        laws.append(np.broadcast_arrays(each, successes, failures))
     # of all tests at once
-    limits = beta_quantile(*(np.concatenate(part, 1) for part in zip(*laws)))
+    shares, successes, failures = (np.concatenate(part, 1) for part in zip(*laws))
+    above = np.array([[True], [False], [False], [True]])
+    limits = beta_quantile(shares, successes, failures, above)
     ends = np.cumsum([len(at) for at in found])[:-1]
     return [Points(at, *own) for at, own in zip(found, np.split(limits, ends, 1))]
 

@@ -26,6 +26,7 @@ from jaxpriv.auditing.errors import check_confidence, separated
 _HALVINGS = 32
 _MOST = 10**6  # canaries: sums over guesses keep to what rounding is allowed for
 _ULP = float(np.finfo(np.float64).eps)
+_LEAST = 5e-324  # of positive numbers
 
 
 class OneRun(NamedTuple):
@@ -175,7 +176,7 @@ def tail(epsilon, budget, correct, guesses, choices):
     off = 8 * _ULP * (guesses + 16.0) ** 2 * (1 + abs(log_odds))
     with np.errstate(divide="ignore"):
         more = np.logaddexp(0.0, np.log(budget) + steepest)
-    return float(np.exp(min(log_tail + more + 2 * off, 0.0)))
+    return max(float(np.exp(min(log_tail + more + 2 * off, 0.0))), _LEAST)
 
 
 def _log_binomial(n, log_odds):

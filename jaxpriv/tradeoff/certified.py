@@ -149,9 +149,9 @@ def _logarithms(delta):
         return xp.where(xp.isnan(known) & ~xp.isnan(delta), deepest, highest), highest
 
 
-def certified(bounds_of, experiment, *values, nothing, falling=False):
-    """(lower, upper) of bounds_of(experiment, *values),
-    a pair that grows with privacy loss, or falls with it.
+def certified(bounds_of, experiment, *values, nothing, falling=False, least=0.0):
+    """(lower, upper) of bounds_of(experiment, *values), a pair that grows with privacy loss, or
+    falls with it. least: which number stands below subnormal values, by NumPy.
 
     Concrete: NumPy float64. Traced: JAX, in float64 where that is enabled, else in float32, rounded
     outward. XLA computes with zero in the place of numbers below the smallest normal one: all
@@ -163,9 +163,9 @@ def certified(bounds_of, experiment, *values, nothing, falling=False):
     wide_out = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     if not traced:
         found = [_of_whole_steps(bounds_of, falling, *arguments)
-                 for arguments in _without_subnormals(experiment, values)]
+                 for arguments in _without_subnormals(experiment, values, least)]
         low, high = (np.stack([np.asarray(bounds[side]) for bounds in found]) for side in (0, 1))
-        return np.min(low, 0)[()], np.max(high, 0)[()]
+        return _beyond_subnormals(np.min(low, 0), np.max(high, 0))
     with jax.enable_x64(True):
         marked = jax.tree.map(lambda leaf: _widened(leaf, xp.nan), experiment)
         told = [xp.isnan(leaf) | ~xp.isnan(_widened(leaf, xp.nan)) for leaf in values]
@@ -203,9 +203,19 @@ def _widened(leaf, least):
     return value.astype(xp.float64)
 
 
-def _without_subnormals(experiment, values):
-    """The arguments in float64, once; four times where any is subnormal:
-    curve and values with zero or the least instead.
+def _beyond_subnormals(low, high):
+    """Of concrete bounds those next to zero moved outward: what was computed of subnormal numbers,
+    or ended at the least normal one, is right to a few of its last digits, of which it has not so
+    many.
+    """
+    small = (low > 0) & (low < 2 * _TINY)
+    return (np.where(small, 0.0, low)[()],
+            np.where((high > 0) & (high < _TINY), _TINY, high)[()])
+
+
+def _without_subnormals(experiment, values, least):
+    """The arguments in float64, once; four times where any is subnormal: curve and values with zero
+    (of values `least`) or the least normal number instead.
     """
 
     def float64(leaf):
@@ -229,7 +239,7 @@ def _without_subnormals(experiment, values):
         return [given]
     return [
         (replaced(given[0], a), replaced(given[1], b))
-        for a, b in itertools.product((0.0, _TINY), repeat=2)
+        for a, b in itertools.product((0.0, _TINY), (least, _TINY))
     ]
 
 

@@ -36,7 +36,9 @@ class Envelope(Experiment):
 
     def errors(self, alpha, reverse):
         inside = (alpha > 0) & (alpha < 1)
-        log_beta, log_power = _errors(self, xp.where(inside, alpha, 0.5), reverse)
+        # a subnormal level has no digits to find a slope by
+        level = xp.where(inside, xp.maximum(alpha, xp.finfo(alpha.dtype).tiny), 0.5)
+        log_beta, log_power = _errors(self, level, reverse)
         sure, none = xp.zeros_like(alpha), xp.full_like(alpha, -xp.inf)
         end, last = alpha <= 0, self.last_loss()
         # at 0 what is told for sure

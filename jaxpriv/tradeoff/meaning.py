@@ -12,6 +12,8 @@ from jaxpriv.tradeoff import slack as slackened
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.hull import symmetrised
 
+_LEAST = 5e-324  # the level that stands below subnormal ones: none is a share of 0
+
 
 class Meaning:
     """Methods of `jaxpriv.Curve`."""
@@ -230,7 +232,7 @@ class Meaning:
         """
         check_domain("alpha", alpha, RATE)
         check_domain("base_rate", base_rate, UNIT)
-        return self._certified(inference.bounds_of_precision, alpha, base_rate)
+        return self._certified(inference.bounds_of_precision, alpha, base_rate, least=_LEAST)
 
     def posterior(self, alpha: Numbers, base_rate: Numbers) -> Answer:
         """The probability that a record is a member, after an output as incriminating as only a
@@ -262,11 +264,12 @@ class Meaning:
         """
         check_domain("alpha", alpha, OPEN_UNIT)
         check_domain("base_rate", base_rate, UNIT)
-        return self._certified(inference.bounds_of_posterior, alpha, base_rate)
+        return self._certified(inference.bounds_of_posterior, alpha, base_rate, least=_LEAST)
 
-    def _certified(self, bounds_of, *values):
+    def _certified(self, bounds_of, *values, least=0.0):
         return certified.certified(
-            bounds_of, self.experiment, *map(certified.as_number, values), nothing=_nothing
+            bounds_of, self.experiment, *map(certified.as_number, values), nothing=_nothing,
+            least=least,
         )
 
 

@@ -46,3 +46,13 @@ def test_coverage(p):
     low, high = auditing.clopper_pearson(k, n, miss)
     assert chance[low > p].sum() <= miss
     assert chance[high < p].sum() <= miss
+
+
+@pytest.mark.parametrize("n", [3, 100, 12345, 10**6])
+@pytest.mark.parametrize("miss", [1e-5, 3e-12, 1.7e-16, 1e-30, 1e-300])
+def test_hardly_ever_wrong(n, miss):
+    """Where one less the miss has few digits, or none: no success in closed form."""
+    low, high = auditing.clopper_pearson([0, n], n, miss)
+    np.testing.assert_allclose(high[0], -np.expm1(np.log(miss) / n), rtol=1e-11)
+    np.testing.assert_allclose(low[1], np.exp(np.log(miss) / n), rtol=1e-11)
+    assert (low[0], high[1]) == (0, 1)

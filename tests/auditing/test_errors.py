@@ -234,6 +234,20 @@ def test_bad_input(call, match):
         call()
 
 
+def test_hardly_ever_wrong():
+    """Limits that hold with all but 1e-14 enclose those that hold with less."""
+    scores, member = gaussian_scores(1.0, 400)
+    for sure, less in zip(*(
+        (found.forward, found.reverse)
+        for found in (auditing.audit(scores, member, confidence=c) for c in (1 - 1e-14, 0.95))
+    )):
+        assert np.all(sure.alpha_upper >= less.alpha_upper)
+        assert np.all(sure.alpha_lower <= less.alpha_lower)
+        assert np.all(sure.power_lower <= less.power_lower)
+        assert np.all(sure.power_upper >= less.power_upper)
+        assert np.all(np.diff(sure.alpha_upper) >= 0)
+
+
 def test_jax_arrays():
     scores, member = gaussian_scores(2.0, 4000)
     assert (

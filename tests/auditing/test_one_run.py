@@ -97,3 +97,7 @@ def test_certain_guesses():
 def test_bad_input(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_no_probability_is_nothing():
+    assert auditing.one_run_p_value(1.0, 0.0, 10**5, 10**5, 10**6) == 5e-324

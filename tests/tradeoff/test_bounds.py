@@ -274,3 +274,31 @@ def test_the_slope_of_the_middle_at_both_ends_is_noticed(monkeypatch):
                  lambda self, alpha, reverse: true(
                      self, np.where((alpha > 0) & (alpha < 1), alpha, 0.5), reverse),
                  check_slopes_at_the_ends)
+
+
+@pytest.mark.parametrize(
+    ("curve", "question", "truth"),
+    [(worst_case.approximate_dp(1e-12, 0.0).subsample(1e-300), ("epsilon_bounds", 0.0), 1e-312),
+     (worst_case.approximate_dp(1e-200, 0.0).subsample(1e-200), ("epsilon_bounds", 0.0), 0.0),
+     (worst_case.randomized_response(700.0), ("beta_bounds", 1 - 2.0**-53), 1.09464e-320),
+     (worst_case.approximate_dp(700.0, 1 - 1e-16), ("beta_bounds", 1e-100), 1.09464e-320)],
+)
+def test_answers_below_normal_numbers(curve, question, truth):
+    """Lower ends were the least normal number, or a step of subnormal ones too high."""
+    name, at = question
+    low, high = getattr(curve, name)(at)
+    assert low == 0 <= truth
+    assert 2.2e-308 < high < 2.3e-308
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-310, 2e-308])
+def test_levels_below_normal_numbers(alpha):
+    """Power at the least normal level, and brackets around it: none is refused."""
+    steep = worst_case.gaussian(40.0).subsample(0.5).symmetric()
+    low, high = steep.reconstruction_success_bounds(alpha)
+    assert low <= steep.power(alpha) <= high
+    assert steep(alpha) + steep.power(alpha) == pytest.approx(1.0)
+    for curve in (steep, worst_case.gaussian(1.0), worst_case.randomized_response(0.0)):
+        for ask in (curve.precision_bounds, curve.posterior_bounds):
+            low, high = ask(alpha, 0.01)
+            assert 0 <= low <= high <= 1

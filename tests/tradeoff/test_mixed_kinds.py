@@ -100,3 +100,13 @@ def test_inside_programs():
         return jaxpriv.mixture([*pair, pair[0]], [0.25, 0.5, 0.25]).delta(0.2)
 
     np.testing.assert_allclose(jax.jit(delta)(1.0), delta(1.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: jaxpriv.compose([GAUSSIAN, LAPLACE]), lambda: jaxpriv.worst_of(GAUSSIAN, 3),
+     lambda: jaxpriv.mixture([GAUSSIAN, None], [0.5, 0.5])],
+)
+def test_what_is_no_curve(call):
+    with pytest.raises(ValueError, match="for a curve; accepted: curves, one by one"):
+        call()
