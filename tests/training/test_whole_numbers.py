@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -50,6 +51,19 @@ def test_half_the_noise_is_seen(monkeypatch):
 
     monkeypatch.setattr(step, "private_mean_on_grid", half)
     with pytest.raises(AssertionError):
+        check_releases(monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_grid_that_is_ignored_is_seen(monkeypatch):
+    """Noise of floating point on whole sums, as wide as planned."""
+    def floats(words, total, *, clip_norm, noise_multiplier, bits, expected_batch_size):
+        drawn = jax.random.normal(jax.random.wrap_key_data(words[:2]), total.shape)
+        unit = clip_norm * noise_multiplier * 2.0**-bits
+        return (total + 2.0**bits * drawn) * unit / expected_batch_size
+
+    monkeypatch.setattr(step, "private_mean_on_grid", floats)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
         check_releases(monkeypatch)
 
 
