@@ -152,9 +152,8 @@ def test_what_does_not_go_together(settings, words):
 
 def planned(**changes):
     settings = {"batch_size": 40, "steps": 20, "noise_multiplier": 1.0, **changes}
-    loss_of = settings.pop("loss", loss)
-    return training.DPTrainer(loss_of, settings.pop("model", jnp.zeros(5)), optax.sgd(0.5),
-                              training.Privacy(epsilon=50.0), **settings).plan(200)
+    return training.DPTrainer(loss, jnp.zeros(5), optax.sgd(0.5), training.Privacy(epsilon=50.0),
+                              **settings).plan(200)
 
 
 @pytest.mark.parametrize(
