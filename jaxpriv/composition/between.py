@@ -83,6 +83,9 @@ class Between(Directed):
         _, high = self.upper.epsilon_bracket(lowest, log_delta, reverse)
         return low, high
 
+    def log_told(self, reverse):
+        return self.lower.log_told(reverse)[0], self.upper.log_told(reverse)[1]
+
     def loss_bound(self, reverse):
         return self.upper.loss_bound(reverse)
 

@@ -40,7 +40,7 @@ from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.experiment import DEEPEST, Point
+from jaxpriv.tradeoff.experiment import DEEPEST, Point, never_told
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
@@ -106,6 +106,9 @@ class Composed(Directed):
     def _leaks(self):
         """Is there any loss at all?"""
         return line.loss_bound(self.terms) > 0
+
+    def log_told(self, reverse):
+        return never_told(self, reverse)
 
     def loss_bound(self, reverse):
         return line.loss_bound(self._directed(reverse))

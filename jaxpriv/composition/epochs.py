@@ -14,7 +14,7 @@ from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
 from jaxpriv.tradeoff.attacked import seen_below
-from jaxpriv.tradeoff.experiment import Experiment, Point, padded
+from jaxpriv.tradeoff.experiment import Experiment, Point, never_told, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.hull import Symmetric
 from jaxpriv.tradeoff.largest_sum import LargestSum, binned
@@ -60,6 +60,9 @@ class Epochs(Experiment):
 
     def compose(self, n):
         return replace(self, count=self.count * int(n))
+
+    def log_told(self, reverse):
+        return never_told(self, reverse)
 
     def tail_mu(self):
         return np.sqrt(self.count) * self.once.tail_mu()

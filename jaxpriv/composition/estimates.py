@@ -53,15 +53,15 @@ class Running:
         sure = (value > 0) & (error < _GOOD * value) & ((1 + abs(c)) * np.abs(t) < _FARTHEST)
 
         shift = np.clip((law.loss[np.minimum(below, size - 1)] - t) / law.spacing - 0.5, -0.5, 0.5)
-        log_alpha = safe_log(_shared(self._far, above, shift)) + scale - law.middle
+        log_alpha = _log_shared(self._far, above, shift) + scale - law.middle
         log_value = safe_log(value) + scale
         if self.inner:
             log_delta = log1mexp(np.minimum(log_value, -1e-300))
-            log_beta = np.minimum(safe_log(_shared(self._near, below, -shift)) + scale, 0.0)
+            log_beta = np.minimum(_log_shared(self._near, below, -shift) + scale, 0.0)
             log_power = log1mexp(np.minimum(log_beta, -1e-300))
         else:
             log_delta = np.minimum(np.logaddexp(log_value, law.log_infinite), 0.0)
-            seen = safe_log(_shared(self._near, above, shift)) + scale
+            seen = _log_shared(self._near, above, shift) + scale
             log_power = np.minimum(np.logaddexp(seen, law.log_infinite), 0.0)
             log_beta = log1mexp(np.minimum(log_power, -1e-300))
         log_alpha = np.minimum(log_alpha, 0.0)
@@ -178,6 +178,11 @@ def _or_alone(entry, function, values, found, sure):
     for k in np.flatnonzero(~sure):
         found[k] = function(entry, values[k])
     return found
+
+
+def _log_shared(sums, count, part):
+    """log of `_shared`, a sum of estimates, a few of which may be negative."""
+    return safe_log(np.maximum(_shared(sums, count, part), 0.0))
 
 
 def _shared(sums, count, part):

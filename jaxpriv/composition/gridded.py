@@ -23,6 +23,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
+from jaxpriv.tradeoff.pair import safe_log
 
 _LITTLE = 1e-3  # width of log delta above which an eps gets lattices of its own
 _HELPLESS = 0.1  # widths of epsilon, relative, from which on the general search is tried
@@ -92,6 +93,24 @@ class Gridded(Directed):
             return sum(bounds[1:], bounds[0])
 
         return xp.where(self.flipped ^ reverse, total(True), total(False))
+
+    def log_told(self, reverse):
+        """1 less the product of what each step does not tell."""
+
+        def kept(step, log_told, sign):
+            """The logarithm, of whose smallest values the last digits are lost."""
+            least = xp.where(log_told > -xp.inf, sign * xp.finfo(log_told.dtype).tiny, 0.0)
+            once = xp.minimum(log1mexp(log_told) - least, 0.0)
+            return xp.sum(xp.where(step.count > 0, step.count * once, 0.0), -1)
+
+        def total(reverse):
+            known = [(step, *step.experiment.log_told(reverse)) for step in self.steps]
+            lower = sum(kept(step, log_told, -1) for step, log_told, _ in known)
+            upper = sum(kept(step, log_told, 1) for step, _, log_told in known)
+            return padded(safe_log(-xp.expm1(lower)), safe_log(-xp.expm1(upper)))
+
+        both = zip(total(True), total(False))
+        return tuple(xp.where(self.flipped ^ reverse, *side) for side in both)
 
     def each(self, function, values):
         """function(experiment with scalar parameters, value) for all entries,
@@ -228,8 +247,9 @@ class Gridded(Directed):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         own, shape = self.directed(np.full(log_delta.shape, reverse)), log_delta.shape
         _, _, leaks = own._outside(np.zeros(shape), False)
-        known = leaks & (lowest > -np.inf) & (log_delta < 0)
-        low, high = np.zeros(shape), np.full(shape, np.inf)
+        endless = own.log_told(False)[0] > log_delta
+        known = leaks & (lowest > -np.inf) & (log_delta < 0) & ~endless
+        low, high = np.where(endless, np.inf, 0.0), np.full(shape, np.inf)
         for at in filter(known.__getitem__, np.ndindex(shape)):
             low[at], high[at] = grown.epsilon_bracket(xp.row(own, at), lowest[at], log_delta[at])
         wide = ~(high - low <= _HELPLESS * high) & (low < np.inf)
@@ -238,6 +258,21 @@ class Gridded(Directed):
             found = Directed.epsilon_bracket(rest, lowest[wide], log_delta[wide], reverse)
             low[wide], high[wide] = np.fmax(low[wide], found[0]), np.fmin(high[wide], found[1])
         return low, high
+
+    def epsilon_brackets(self, lowest, log_delta):
+        """By NumPy the other direction's only where a first lattice does not tell that they end
+        below the forward one's.
+        """
+        if xp.any_jax(self, log_delta) or self.reversed() is self:
+            return super().epsilon_brackets(lowest, log_delta)
+        forward, other = self.epsilon_bracket(lowest, log_delta, False), self.directed(True)
+        low, high = np.zeros(log_delta.shape), np.array(forward[0])
+        rest = np.array([not grown.is_below(xp.row(other, at), forward[0][at], lowest[at])
+                         for at in np.ndindex(high.shape)]).reshape(high.shape)
+        if rest.any():
+            left = jax.tree.map(lambda leaf: leaf[rest], self)
+            low[rest], high[rest] = left.epsilon_bracket(lowest[rest], log_delta[rest], True)
+        return forward, (low, high)
 
     def _outside(self, eps, reverse):
         """(is eps above all losses?, below all?, is there any loss at all?)"""

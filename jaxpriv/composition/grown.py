@@ -123,6 +123,14 @@ def epsilon_bracket(entry, lowest, log_delta):
     return low, high
 
 
+def is_below(entry, eps, log_delta):
+    """Is log delta(eps) no more than this for sure, and plainly? By NumPy."""
+    if not 0 < eps < entry.loss_bound(False):
+        return eps > 0
+    upper = _on(entry.law(eps, entry.tables(), grid.SIZES[0]), np.asarray(eps)[None])[1]
+    return bool(upper[0] <= log_delta)
+
+
 class Labelled:
     """Lower ends of isolated outcomes by their labels, as long as these are of use."""
 

@@ -60,5 +60,5 @@ def side_of(line, height, sums, rare):
         xp.where(line.side > 0, other, value),
         seldom,
         good,
-        good & (error + noise < _EXACT),
+        good & (error + noise < _EXACT) & ~xp.isnan(value),
     )

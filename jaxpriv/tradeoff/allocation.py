@@ -23,7 +23,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, one_large
 from jaxpriv.tradeoff.envelope import Envelope
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.experiment import Point, never_told
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
@@ -142,6 +142,9 @@ class Allocation(Envelope):
         most = xp.minimum(most[-1], upper)
         rate = self._choose(rate, found[2][0])
         return self._choose(lower, least), self._choose(upper, most), rate
+
+    def log_told(self, reverse):
+        return never_told(self, reverse)
 
     def tail_mu(self):
         """That of one step: for alpha -> 0 one large lognormal makes the mean large."""

@@ -77,6 +77,10 @@ class Attacked(Experiment):
     def epsilon(self, log_delta, reverse):
         return self.upper.epsilon(log_delta, reverse)
 
+    def log_told(self, reverse):
+        lowers = [attack.log_told(reverse)[0] for attack in self.attacks]
+        return _largest(lowers), self.upper.log_told(reverse)[1]
+
     def loss_bound(self, reverse):
         return self.upper.loss_bound(reverse)
 

@@ -133,6 +133,11 @@ class Mixture(Envelope):
     def loss_bound(self, reverse):
         return xp.max(self._each(lambda m: m.loss_bound(reverse)), -1)
 
+    def log_told(self, reverse):
+        """That of who is told which mechanism it is."""
+        both = zip(*(member.log_told(reverse) for member in self.members))
+        return padded(*(self._average(xp.concatenate(side, -1)) for side in both))
+
     def reversed(self):
         return Mixture(tuple(m.reversed() for m in self.members), self.weights)
 

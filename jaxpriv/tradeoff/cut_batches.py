@@ -29,6 +29,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.stats._binomial import log_tails
 from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.envelope import Envelope
+from jaxpriv.tradeoff.experiment import never_told
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.hull import Replaced
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
@@ -174,6 +175,9 @@ class CutGaussian(Envelope):
 
     def bracket(self, low, high, reverse):
         return self.told().bracket(low, high, reverse)
+
+    def log_told(self, reverse):
+        return never_told(self, reverse)
 
     def loss_bound(self, reverse):
         return self.told().loss_bound(reverse)

@@ -231,6 +231,15 @@ class Discrete(Envelope):
         high = xp.where(flat > 0, xp.maximum(high, xp.finfo(alpha.dtype).tiny), 0.0)
         return xp.minimum(low, flat * (1 - 2 * ulp)), xp.minimum(high, 1.0)
 
+    def log_told(self, reverse):
+        own, ulp = self._towards(reverse), xp.finfo(self.loss.dtype).eps
+        mass = _log_sum(xp.where(own.loss == xp.inf, own.alternative, -xp.inf))
+        known = ~xp.isnan(self.told)
+        sure = safe_log(xp.where(known, self.told, 0.0))
+        off = 8 * ulp * xp.abs(xp.where(sure > -xp.inf, sure, 0.0))
+        exact = sure - off, xp.minimum(sure + off, 0.0)
+        return tuple(xp.where(known, *both) for both in zip(exact, padded(mass, mass)))
+
     def last_loss(self):
         return self.atoms(False)[1], self.told
 

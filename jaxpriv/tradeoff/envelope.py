@@ -6,6 +6,7 @@ from functools import partial
 import jax
 
 from jaxpriv import _array as xp
+from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.pair import safe_log
 
@@ -38,13 +39,13 @@ class Envelope(Experiment):
         inside = (alpha > 0) & (alpha < 1)
         # a subnormal level has no digits to find a slope by
         level = xp.where(inside, xp.maximum(alpha, xp.finfo(alpha.dtype).tiny), 0.5)
-        log_beta, log_power = _errors(self, level, reverse)
+        ends = xp.known_false(inside)
+        log_beta, log_power = (alpha, alpha) if ends else _errors(self, level, reverse)
         sure, none = xp.zeros_like(alpha), xp.full_like(alpha, -xp.inf)
-        end, last = alpha <= 0, self.last_loss()
-        # at 0 what is told for sure
-        told = sure if last is None else xp.where(xp.isnan(last[1]), 0.0, last[1])
-        log_beta = xp.where(inside, log_beta, xp.where(end, xp.log1p(-told), none))
-        log_power = xp.where(inside, log_power, xp.where(end, safe_log(told), sure))
+        end, (least, most) = alpha <= 0, self.log_told(reverse)
+        log_told = xp.where(most - least < 1, 0.5 * (least + most), least)
+        log_beta = xp.where(inside, log_beta, xp.where(end, log1mexp(log_told), none))
+        log_power = xp.where(inside, log_power, xp.where(end, log_told, sure))
         bad = xp.where(xp.isnan(alpha), xp.nan, 0.0)
         return log_beta + bad, log_power + bad
 
@@ -62,7 +63,8 @@ class Envelope(Experiment):
         a rate of 1 their derivative is infinite.
         """
         inside = (alpha > 0) & (alpha < 1)
-        found = _slope(self, xp.where(inside, alpha, 0.5), reverse)
+        ends = xp.known_false(inside)
+        found = alpha if ends else _slope(self, xp.where(inside, alpha, 0.5), reverse)
         first, last = xp.stop_gradient((self.loss_bound(reverse), -self.loss_bound(not reverse)))
         return xp.where(alpha <= 0, first, xp.where(alpha >= 1, last, found))
 

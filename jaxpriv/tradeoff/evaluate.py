@@ -226,17 +226,42 @@ def bounds_of_epsilon(experiment, lowest, log_delta, delta):
     which differ where delta is not known better.
     """
     low, high = experiment.epsilon_bracket(lowest, log_delta, False)
+    low = xp.where(experiment.log_told(False)[0] > log_delta, xp.inf, low)
     # an exact probability of telling everything, compared as it was given
     last = experiment.last_loss()
     if last is not None:
         told = (last[1] <= delta) & ((last[1] == 0) | (delta > xp.finfo(delta.dtype).tiny))
         high = xp.where(told, xp.minimum(high, last[0]), high)
         low = xp.where(last[1] > delta, xp.inf, low)
-    return xp.minimum(low, high), high
+    return xp.minimum(low, high), xp.maximum(high, low)
 
 
 @elementwise(REAL, "alpha")
 def bounds_of_beta(experiment, alpha):
+    """Between the ends from lines; f(0) is 1 less what is told for sure, of which brackets at
+    finite eps say nothing.
+    """
+    known = experiment.beta_bracket(alpha)
+    if known is not None:
+        return known
+    most_told, told = experiment.log_told(False)[::-1]
+    ulp, first = xp.finfo(alpha.dtype).eps, alpha <= 0
+    low = xp.where(first, _rest(most_told, 1 - 2 * ulp), 0.0)
+    high = xp.where(first, _rest(told, 1 + 2 * ulp), 0.0)
+    inside = (alpha > 0) & (alpha < 1)
+    if xp.known_false(inside):
+        return low, high
+    lowest, highest = _beta_by_lines(experiment, xp.where(inside, alpha, 0.5), inside)
+    return xp.where(inside, lowest, low), xp.where(inside, highest, high)
+
+
+def _rest(log_told, rounding):
+    """1 less a probability, rounded; 1 itself where that is 0."""
+    rest = xp.where(log_told < 0, -xp.expm1(log_told), 0.0)
+    return xp.where(log_told > -xp.inf, xp.minimum(rest * rounding, 1.0), 1.0)
+
+
+def _beta_by_lines(experiment, level, inside):
     """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of
     which brackets are known.
 
@@ -245,12 +270,7 @@ def bounds_of_beta(experiment, alpha):
     its maximum between the outer ones. Where nearly all is told that is beyond no doubt: then what
     eps = 0 says serves.
     """
-    known = experiment.beta_bracket(alpha)
-    if known is not None:
-        return known
-    inside = (alpha > 0) & (alpha < 1)
-    level = xp.where(inside, alpha, 0.5)
-    ulp = xp.finfo(alpha.dtype).eps
+    ulp = xp.finfo(level.dtype).eps
 
     def bounds_of(ends, level, lower, upper):
         x, flat = xp.exp(ends), 1 - level
@@ -270,10 +290,7 @@ def bounds_of_beta(experiment, alpha):
 
     lowest, high = by_three_lines(experiment, level, 32 * ulp, bounds_of)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
-    # f(0) is 1 less what is given away for sure, of which brackets at finite eps say nothing
-    top = xp.where(alpha <= 0, 1.0, 0.0)
-    high = xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
-    return xp.where(inside, lowest * (1 - 2 * ulp), 0.0), xp.where(inside, high, top)
+    return lowest * (1 - 2 * ulp), xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
 
 
 @elementwise(REAL)

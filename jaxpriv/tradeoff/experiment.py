@@ -163,6 +163,14 @@ class Experiment(ABC):
         del reverse
         return xp.full(self.batch_shape(), xp.inf, xp.result_type(*jax.tree.leaves(self)))
 
+    def log_told(self, reverse):
+        """Certified (lower, upper) of the logarithm of the probability of an infinite loss of a
+        direction, what no eps takes away: without any where all losses are bounded.
+        """
+        bound = self.loss_bound(reverse)
+        nothing = xp.full_like(bound, -xp.inf)
+        return nothing, xp.where(xp.isfinite(bound), nothing, 0.0)
+
     def last_loss(self):
         """(the largest finite loss, the probability of an infinite one),
         both exact and in both directions, or None.
@@ -284,6 +292,14 @@ class Experiment(ABC):
     def brackets(self, low, high):
         """The brackets of both directions."""
         return self._both_ways(lambda reverse: self.bracket(low, high, reverse))
+
+
+def never_told(experiment, reverse):
+    """`log_told` where no loss is infinite."""
+    del reverse
+    kind = xp.result_type(*jax.tree.leaves(experiment))
+    nothing = xp.full(experiment.batch_shape(), -xp.inf, kind)
+    return nothing, nothing
 
 
 # log delta below which no lattice sees anything

@@ -80,6 +80,13 @@ class Group(Experiment):
         del reverse
         return self.size * xp.maximum(self.base.loss_bound(False), self.base.loss_bound(True))
 
+    def log_told(self, reverse):
+        """No less than to one record, and nothing where nothing is told of it either."""
+        del reverse
+        both = [self.base.log_told(reverse) for reverse in (False, True)]
+        lower, upper = (xp.maximum(*part) for part in zip(*both))
+        return lower, xp.where(upper > -xp.inf, 0.0, upper)
+
     def gaussian_mu(self):
         mu = self.base.gaussian_mu()
         return None if mu is None else self.size * mu
@@ -388,9 +395,8 @@ def _by_chords(base, level, center, step):
     ends.append(low[1] - xp.maximum(slope(1, 2), 0.0) * x[1])
     farthest = xp.maximum(high[2] / xp.maximum(level, info.tiny) - x[3], 0.0)
     beyond = low[3] - xp.maximum(-slope(3, 2), 0.0) * farthest
-    last = base.last_loss()
-    if last is not None:  # delta never falls below what is told for sure
-        beyond = xp.fmax(beyond, last[1] * (1 - 64 * info.eps) + add[3])
+    # delta never falls below what is told for sure
+    beyond = xp.fmax(beyond, xp.exp(base.log_told(False)[0]) * (1 - 64 * info.eps) + add[3])
     ends.append(beyond)
     bound = xp.min(xp.stack(ends), 0)
     return xp.where(xp.isnan(bound), level, bound * (1 - 64 * info.eps))

@@ -204,6 +204,11 @@ class Hull(Envelope):
         """Of whoever's record takes part most often."""
         return _largest([member.participation() for member in self.members])
 
+    def log_told(self, reverse):
+        del reverse
+        known = [member.log_told(r) for member in self.members for r in (False, True)]
+        return tuple(map(_largest, zip(*known)))
+
     def last_loss(self):
         known = [member.last_loss() for member in self.members]
         if any(one is None for one in known):

@@ -84,6 +84,9 @@ class LaplaceShift(Pair):
     def loss_bound(self, reverse):
         return self.ratio
 
+    def last_loss(self):
+        return self.ratio, xp.zeros_like(self.ratio)
+
     def atoms(self, reverse):
         return -self.ratio, self.ratio
 

@@ -55,6 +55,9 @@ class Outcomes(Experiment):
     def beta_bracket(self, alpha):
         return self.spelled(alpha.shape, alpha.dtype).beta_bracket(alpha)
 
+    def log_told(self, reverse):
+        return self._discrete().log_told(reverse)
+
     def last_loss(self):
         return self._discrete().last_loss()
 

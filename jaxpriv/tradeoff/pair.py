@@ -18,7 +18,7 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, padded
+from jaxpriv.tradeoff.experiment import ROUNDING, Experiment, Point, never_told, padded
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 
@@ -56,6 +56,10 @@ class Pair(Experiment):
         from jaxpriv.tradeoff.subsampled import Subsampled
 
         return Subsampled(self, rate)
+
+    def log_told(self, reverse):
+        """Nothing that one law allows is impossible by the other."""
+        return never_told(self, reverse)
 
     def log_ratio(self, t):
         """log q/p(t), increasing."""

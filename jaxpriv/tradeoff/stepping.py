@@ -20,20 +20,14 @@ _UNSEEN, _NEARER, _POOR = 16.0, 2, 1e3
 def profile_bounds(experiment, reverse, epsilon):
     """(lower, upper) of log delta and -d log delta/d epsilon; what was lost bounds nothing.
 
-    At infinity delta is its limit, the probability of an infinite loss: as it is known, else from
-    nothing up to what delta is far away.
+    At infinity delta is its limit, the probability of an infinite loss, and no more than what it
+    is far away.
     """
     eps = followed(epsilon)
     lower, upper, rate = cleaned(epsilon, *experiment.bracket(eps, eps, reverse))
-    told, end = experiment.last_loss(), epsilon == xp.inf
-    lower = xp.where(end, -xp.inf, lower)
-    if told is not None:
-        sure = xp.log(told[1])
-        known, ulp = end & ~xp.isnan(sure), xp.finfo(epsilon.dtype).eps
-        off = xp.where(xp.isfinite(sure), 8 * ulp * xp.abs(sure), 0.0)
-        lower = xp.where(known, sure - off, lower)
-        upper = xp.where(known, xp.minimum(sure + off, 0.0), upper)
-    return lower, upper, rate
+    least, most = experiment.log_told(reverse)
+    end = epsilon == xp.inf
+    return xp.where(end, least, lower), xp.where(end, xp.minimum(upper, most), upper), rate
 
 
 def followed(epsilon):

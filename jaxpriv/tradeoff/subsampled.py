@@ -52,6 +52,9 @@ class Reversed(Pair):
     def defined(self):
         return self.base.defined()
 
+    def log_told(self, reverse):
+        return self.base.log_told(not reverse)
+
     @property
     def isolated(self):
         return self.base.isolated

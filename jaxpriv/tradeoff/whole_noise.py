@@ -21,7 +21,7 @@ from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.discrete import Discrete
 from jaxpriv.tradeoff.envelope import Envelope
-from jaxpriv.tradeoff.experiment import ROUNDING, Point, padded
+from jaxpriv.tradeoff.experiment import ROUNDING, Point, never_told, padded
 from jaxpriv.tradeoff.pair import Pair, nan_like, safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.subsampled import Subsampled, sampled_loss
@@ -74,6 +74,9 @@ class WholeNoise(Envelope):
 
     def subsampled(self, rate):
         return SampledWhole(self, rate)
+
+    def log_told(self, reverse):
+        return never_told(self, reverse)
 
     def loss_at(self, k):
         """log q/p of the outcome k."""

@@ -13,6 +13,7 @@ from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
 from jaxpriv.tradeoff.evaluate import errors
+from jaxpriv.tradeoff.pair import safe_log
 from tests.slips import check_is_red
 
 W = jaxpriv.worst_case
@@ -164,6 +165,27 @@ def test_slip_is_seen(slip, monkeypatch):
 
 RARE = [(1.675, 2.534e-4, 9, 0.0847), (1.83, 2.27e-3, 71, 1.01), (1.766, 1.505e-5, 35, 0.1053),
         (1.814, 8.408e-4, 35, 0.1451)]  # fmt: skip
+
+
+def check_much_louder_than_noise():
+    """Of losses in the hundreds levels are lost among the masses' rounding, whose sums may be
+    negative; the curve is where its bracket is.
+    """
+    curve = W.subsampled_gaussian(0.05, 0.1, 10)
+    low, high = curve.beta_bounds(1e-3)
+    assert low * (1 - 1e-9) <= curve(1e-3) <= high * (1 + 1e-9)
+    assert curve.slope(1e-3) < 0
+
+
+@pytest.mark.slow
+def test_much_louder_than_noise():
+    check_much_louder_than_noise()
+
+
+@pytest.mark.slow
+def test_logarithms_of_negative_sums_are_noticed(monkeypatch):
+    check_is_red(monkeypatch, estimates, "_log_shared",
+                 lambda *args: safe_log(estimates._shared(*args)), check_much_louder_than_noise)
 
 
 def check_rare_steps_are_no_noise():

@@ -1,9 +1,13 @@
 """What is asked of both directions of a curve."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
+import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv.composition import grown
 from jaxpriv.tradeoff.experiment import Experiment
 from tests.slips import check_is_red
 
@@ -50,3 +54,35 @@ def test_equal_directions_are_computed_once(monkeypatch):
         lambda self, eps, reverse: asked.append(reverse) or log_delta(self, eps, reverse))
     curve.symmetric().log_delta(0.3)
     assert len(asked) == 1
+
+
+def sampled(delta, reverse):
+    """(both directions' epsilon, the larger one's alone), of steps beside what is told for sure."""
+    curve = jaxpriv.compose(worst_case.laplace(1.0).subsample(0.1).compose(5),
+                            worst_case.approximate_dp(0.1, 1e-4))
+    return (curve.reversed() if reverse else curve).symmetric().epsilon_bounds(delta), max(
+        curve.epsilon_bounds(delta), curve.reversed().epsilon_bounds(delta))
+
+
+def check_smaller_directions():
+    """The other direction's epsilon counts where it is larger, at a delta next to all there is."""
+    for delta in (0.2, 0.05, 1e-3, 2e-4):
+        for reverse in (False, True):
+            both, larger = sampled(delta, reverse)
+            np.testing.assert_allclose(both, larger, rtol=1e-5)
+
+
+def test_smaller_directions_are_left_out():
+    check_smaller_directions()
+
+
+def test_a_direction_that_is_left_out_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, grown, "is_below", lambda *_: True, check_smaller_directions)
+
+
+def test_nothing_is_searched_in_the_smaller_direction(monkeypatch):
+    monkeypatch.setattr(grown, "epsilon_bracket", mock.Mock(wraps=grown.epsilon_bracket))
+    curve = jaxpriv.compose(worst_case.laplace(1.0).subsample(0.1).compose(5),
+                            worst_case.randomized_response(0.1))
+    curve.symmetric().epsilon_bounds(1e-6)
+    assert grown.epsilon_bracket.call_count == 1

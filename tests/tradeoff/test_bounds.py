@@ -11,7 +11,10 @@ import scipy.stats
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from jaxpriv.tradeoff import certified, envelope, stepping
+from jaxpriv.composition.gridded import Gridded
+from jaxpriv.tradeoff import certified, envelope, evaluate, stepping
+from jaxpriv.tradeoff.discrete import Discrete
+from jaxpriv.tradeoff.hull import Hull
 from tests.slips import check_is_red
 
 NORM = scipy.stats.norm
@@ -176,6 +179,10 @@ AT_INFINITY = {
     "told now and then": (TOLD.subsample(0.1), 1e-4),
     "told beside noise": (jaxpriv.compose(worst_case.gaussian(1.0), TOLD), 1e-3),
     "noise or told": (jaxpriv.worst_of(worst_case.gaussian(1.0), TOLD), 1e-3),
+    "noise, or it is told": (jaxpriv.mixture([worst_case.gaussian(1.0), TOLD], [0.9, 0.1]), 1e-4),
+    "told of steps beside noise": (
+        jaxpriv.compose(worst_case.laplace(1.0), TOLD.subsample(0.5).compose(7)).symmetric(),
+        1 - 0.9995**7),
     "noise": (worst_case.gaussian(1.0), 0.0),
     "much noise in few steps": (worst_case.subsampled_gaussian(0.01, 0.1, 10).symmetric(), 0.0),
     "losses that end": (worst_case.laplace(1.0).compose(5), 0.0),
@@ -186,12 +193,14 @@ def check_at_infinity(name):
     """delta is the probability of an infinite loss there, and f(0) is not beyond the rest."""
     curve, mass = AT_INFINITY[name]
     low, high = curve.delta_bounds(np.inf)
-    assert low <= mass * (1 + 1e-15)
-    assert mass * (1 - 1e-15) <= high <= mass + 1e-11
+    assert mass * (1 - 1e-11) <= low <= mass * (1 + 1e-15)
+    assert mass * (1 - 1e-15) <= high <= mass * (1 + 1e-11)
     assert curve.delta(np.inf) == pytest.approx(mass, rel=1e-12)
+    assert curve(0.0) == pytest.approx(1 - mass, rel=1e-14)
     low, high = curve.beta_bounds(0.0)
-    assert low <= (1 - mass) * (1 + 1e-15)
-    assert high >= (1 - mass) * (1 - 1e-15)
+    assert (1 - mass) * (1 - 1e-12) <= low <= (1 - mass) * (1 + 1e-15)
+    assert (1 - mass) * (1 - 1e-15) <= high <= (1 - mass) * (1 + 1e-12)
+    assert mass == 0 or curve.epsilon_bounds(0.9 * mass) == (np.inf, np.inf)
 
 
 @pytest.mark.parametrize("name", AT_INFINITY)
@@ -235,10 +244,44 @@ def test_derivatives_at_infinity_are_numbers():
         assert slope[1] == 0
 
 
-def test_what_is_told_for_sure_is_not_left_out(monkeypatch):
-    check_is_red(monkeypatch, stepping, "followed",
+@pytest.mark.parametrize(("kind", "name"), [
+    (Discrete, "told now and then"), (Hull, "noise or told"), (Gridded, "told beside noise")])
+def test_what_is_told_for_sure_is_not_left_out(monkeypatch, kind, name):
+    check_is_red(monkeypatch, kind, "log_told", lambda *_: (np.full((), -np.inf),) * 2,
+                 lambda: check_at_infinity(name))
+
+
+def test_a_profile_that_is_not_followed_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, evaluate, "followed",
                  lambda eps: np.where(np.isfinite(eps), eps, 0.0),
                  lambda: check_at_infinity("told beside noise"))
+
+
+def test_told_as_often_as_is_allowed():
+    """The largest loss beside it counts, one of which nothing is told."""
+    curve = jaxpriv.worst_of(worst_case.laplace(1.0), worst_case.approximate_dp(0.5, 1e-6))
+    low, high = curve.epsilon_bounds(1e-6)
+    assert low <= 1 - 2e-6 + 1e-11
+    assert 1 - 2e-6 - 1e-11 <= high <= 1.0
+
+
+def test_endless_epsilons_need_no_lattice(monkeypatch):
+    monkeypatch.setattr(Gridded, "_composed", None)
+    curve, mass = AT_INFINITY["told beside noise"]
+    assert curve.symmetric().epsilon_bounds(0.999 * mass) == (np.inf, np.inf)
+
+
+def check_tiny_masses():
+    """Of subnormal probabilities a product has few digits."""
+    mass = np.array([0.0, 5e-324, 1e-310, 3e-308, 1e-300])
+    low, high = jaxpriv.compose(worst_case.gaussian(1.0).subsample(0.5),
+                                worst_case.approximate_dp(1.0, mass)).delta_bounds(np.inf)
+    assert np.all((low <= mass) & (mass <= high))
+    assert np.all(high <= mass * (1 + 1e-12) + 1e-307)
+
+
+def test_tiny_masses():
+    check_tiny_masses()
 
 
 def check_slopes_at_the_ends():
@@ -251,6 +294,7 @@ def check_slopes_at_the_ends():
             assert np.all(curve(ALPHA) >= curve(0.0) - np.exp(first) * ALPHA - 1e-12)
 
 
+@pytest.mark.slow
 def test_slopes_at_the_ends():
     check_slopes_at_the_ends()
 
