@@ -183,7 +183,8 @@ class Composed(Directed):
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         terms = self._directed(np.full(log_delta.shape, reverse))
-        nothing = advantage_bound(terms) <= np.exp(lowest)  # epsilon is 0 then
+        # epsilon is 0 then
+        nothing = (lowest >= 0) | (advantage_bound(terms) <= np.exp(lowest))
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
         found = epsilon_bracket(terms, lowest, log_delta)
