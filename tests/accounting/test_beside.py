@@ -135,6 +135,7 @@ def test_box():
     check_box()
 
 
+@pytest.mark.slow
 def test_where_lines_are_no_good():
     """Rare heavy steps go to laws and lattices, at once."""
     curve = jaxpriv.compose(worst_case.subsampled_gaussian(0.5, 1e-5, 10), worst_case.laplace(0.1))

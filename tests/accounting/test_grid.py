@@ -310,6 +310,7 @@ def test_no_steps():
     np.testing.assert_allclose(none(0.3), 0.7, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_beyond_what_the_tables_hold():
     """A relaxed adversary's profile far out: below e^-200 it is bounded, not followed,
     and never comes back.
@@ -325,6 +326,7 @@ def test_beyond_what_the_tables_hold():
 LATTICE = worst_case.laplace(1.0).subsample(0.1).compose(30).symmetric()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1e-3, 1e-5])
 def test_a_lattice_grows_until_it_is_as_narrow_as_asked(width):
     """And no further: the wider bracket is another one, with the narrower one inside."""

@@ -27,6 +27,7 @@ def refuse(*_):
     raise AssertionError("was searched for")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CURVES if name != "laplace"])
 def test_no_search_where_the_guess_serves(monkeypatch, name):
     curve = CURVES[name]().symmetric()
@@ -87,6 +88,7 @@ def all_seen(*arguments, true=stepping._by_lines_next_to):
     return low, high, np.ones_like(seen), np.zeros_like(times)
 
 
+@pytest.mark.slow
 def test_a_guess_that_is_never_put_right_is_noticed(monkeypatch):
     check_is_red(monkeypatch, stepping, "_by_lines_next_to", all_seen, check_wrong_guesses)
 

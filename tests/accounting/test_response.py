@@ -57,6 +57,7 @@ def of_three(loss, categories):
         return {1: own, -1: other, 0: 1 - own - other}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "told", "steps"), [
     (1.0, 0.0, 3), (0.1, 1e-6, 10), (0.3, 1e-9, 1000), (3.0, 0.01, 100), (0.01, 0.0, 999),
     (40.0, 1e-12, 7), (1e-6, 0.0, 50),

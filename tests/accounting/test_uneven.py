@@ -155,6 +155,7 @@ def test_each_pair_of_a_law_and_itself_counts_for_both_orders():
     np.testing.assert_allclose(np.sum(once.mass), np.sum(both.mass), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_of_rare_steps_come_from_laws():
     """Of one for what lies close together, of others for what lies further off."""
     curve = worst_case.subsampled_gaussian(0.78, 0.001, 4).experiment
@@ -223,6 +224,7 @@ def test_slip_how_far_apart(monkeypatch):
                  check_below_the_advantage)
 
 
+@pytest.mark.slow
 def test_more_delta_than_the_advantage_asks_for_no_finer_law(monkeypatch):
     curve = worst_case.subsampled_gaussian(0.43, 1.1e-6, 16)
     advantage = curve.advantage()

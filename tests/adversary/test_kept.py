@@ -240,6 +240,7 @@ def test_mu_of_nearly_bounded_losses():
     assert 9.1 < low <= high < 9.3
 
 
+@pytest.mark.slow
 def test_mu_where_beta_is_no_number():
     """Was NaN: it grows with the loss, also where a beta of e^-745.2 is no number any more."""
 

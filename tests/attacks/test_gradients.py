@@ -57,6 +57,7 @@ def test_nnx():
     check_nnx()
 
 
+@pytest.mark.slow
 def test_linen():
     model = Linear()
     variables = model.init(jax.random.key(0), EXAMPLES["x"][0])

@@ -40,6 +40,7 @@ def check_p_value():
         np.testing.assert_allclose(auditing.one_run_p_value(epsilon, delta, *game), best, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_p_value():
     check_p_value()
 

@@ -75,6 +75,7 @@ def test_a_lattice_with_a_density():
     check_with_a_response()
 
 
+@pytest.mark.slow
 def test_a_pipeline_in_a_second():
     """By levels this took a minute, and said 0.6264878160."""
     curve = jaxpriv.compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000),

@@ -72,6 +72,7 @@ def check_smaller_directions():
             np.testing.assert_allclose(both, larger, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_smaller_directions_are_left_out():
     check_smaller_directions()
 

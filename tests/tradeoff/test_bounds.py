@@ -51,6 +51,7 @@ def test_beta(name):
 NEAR_ONE = np.array([0.94, 0.9945, 0.9998])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curve", [
     worst_case.subsampled_gaussian(1.0, 0.01, 100).symmetric(),
     relaxed.subsampled_gaussian(1.0, 0.01, 100, dim=1).symmetric()], ids=["worst", "relaxed"])
@@ -73,6 +74,7 @@ def test_beta_of_rare_errors():
     assert high - low < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [
     lambda: jaxpriv.compose(worst_case.subsampled_gaussian(2.0, 0.2, 1),
                             worst_case.randomized_response(30.0)),
@@ -236,6 +238,7 @@ def test_at_infinity_inside_programs(name):
     assert value == pytest.approx(mass, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_at_infinity_are_numbers():
     at = jnp.asarray([0.5, np.inf])
     for curve in (relaxed.gaussian, lambda mu, _: worst_case.gaussian(mu)):

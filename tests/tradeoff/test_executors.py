@@ -163,6 +163,7 @@ def test_mu_agrees(name, kind):
     compare(name, kind, SEARCHED, 9, size=8, inside=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.sampled_from(CHEAP), st.sampled_from([m for m in VALUES if m != "auc"]),
        st.integers(0, 10**6))
