@@ -312,6 +312,20 @@ class Gridded(Directed):
             return None
         return xp.sqrt(sum(xp.sum(step.count * mu**2, -1) for step, mu in zip(self.steps, known)))
 
+    def least_gaussian_mu(self):
+        """What steps alone ask for to which `tail_mu` answers, or any single other one: the rest of
+        them can only tell more.
+        """
+        square, single = xp.zeros(()), xp.zeros(())
+        for step in self.steps:
+            mu, least = step.experiment.tail_mu(), step.experiment.least_gaussian_mu()
+            if mu is not None:
+                square = square + xp.sum(step.count * mu**2, -1)
+            elif least is not None:
+                once = xp.where(step.count >= 1, least, 0.0)
+                single = xp.maximum(single, xp.max(once, -1))
+        return xp.maximum(xp.sqrt(square), single) * (1 - 256 * xp.finfo(xp.float64).eps)
+
     def gaussian_mu(self):
         """mu-GDP composes as mu^2 = sum n_i mu_i^2: an upper bound, exact where `tail_mu` is."""
         def square(step):

@@ -264,8 +264,8 @@ class Hull(Envelope):
         return None if any(mu is None for mu in known) else _largest(known)
 
     def least_gaussian_mu(self):
-        known = [member.least_gaussian_mu() for member in self.members]
-        return None if any(mu is None for mu in known) else _largest(known)
+        known = [mu for member in self.members if (mu := member.least_gaussian_mu()) is not None]
+        return _largest(known) if known else None
 
     def beta_bracket(self, alpha):
         """That of its only member, where exchanging its hypotheses changes nothing."""

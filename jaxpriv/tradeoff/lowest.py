@@ -18,8 +18,11 @@ def smallest_mu(experiment):
 
 
 def bounds_of_mu(experiment):
-    """(lower, upper) of it in float64."""
+    """(lower, upper) of it in float64; none is large enough where anything is told for sure."""
     experiment = experiment.aligned(experiment.batch_shape(), xp.float64)
+    endless = xp.maximum(*(experiment.log_told(reverse)[0] for reverse in (False, True))) > -xp.inf
+    if xp.known_false(~endless):
+        return xp.full_like(endless, xp.inf, float), xp.full_like(endless, xp.inf, float)
     upper = smallest_mu(experiment)
     exact = experiment.tail_mu() is not None
     lower = upper * (1 - 256 * xp.finfo(xp.float64).eps) if exact else evaluate.least_mu(experiment)
@@ -27,4 +30,5 @@ def bounds_of_mu(experiment):
     lower = (
         lower if known is None else xp.maximum(lower, known * (1 - 12 * xp.finfo(xp.float64).eps))
     )
+    lower, upper = (xp.where(endless, xp.inf, end) for end in (lower, upper))
     return xp.minimum(lower, upper), upper

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import jaxpriv
+from jaxpriv.composition.composed import Composed
+from jaxpriv.composition.gridded import Gridded
 from jaxpriv.tradeoff import gaussian_mu
+from jaxpriv.tradeoff.averaged import Mixture
 from tests.slips import check_is_red
 
 RESPONSE = jaxpriv.worst_case.randomized_response
@@ -77,3 +80,80 @@ def test_slip_is_seen(monkeypatch):
     check_is_red(monkeypatch, jaxpriv.tradeoff.evaluate, "certified_mu",
                  lambda errors, loss, dtype: certified(errors, 0.0 * loss, dtype),
                  lambda: test_far_losses((1000.0, 0.1), 0.36))  # fmt: skip
+
+
+def height(alpha, power):
+    """Phi^-1(power) - Phi^-1(alpha) of a test, both small."""
+    return float(quantile(power) - quantile(alpha))
+
+
+def tail(z):
+    return mpmath.erfc(z / mpmath.sqrt(2)) / 2
+
+
+def check_noise_beside_a_response():
+    """A sub-sampled Gaussian step and a randomised response, rejected above some loss."""
+    mu, rate, eps = mpmath.mpf("1.3"), mpmath.mpf("0.2"), mpmath.mpf("0.7")
+    curve = jaxpriv.compose(jaxpriv.worst_case.gaussian(1.3).subsample(0.2), RESPONSE(0.7))
+    low, high = curve.gdp_mu_bounds()
+    heights = []
+    with mpmath.workdps(40):
+        for far in (2, 5, 30, 1000, 10_000):
+            least = mpmath.log1p(rate * mpmath.expm1(mu * far - mu**2 / 2))  # the loss there
+            alpha = power = 0
+            odds = mpmath.exp(eps)
+            for loss, without, with_record in ((eps, 1, odds), (-eps, odds, 1)):
+                ratio = mpmath.expm1(least - loss) / rate + 1
+                z = mpmath.log(ratio) / mu + mu / 2
+                alpha += without * tail(z) / (1 + odds)
+                power += with_record * ((1 - rate) * tail(z) + rate * tail(z - mu)) / (1 + odds)
+            heights.append(height(alpha, power))
+    assert low <= max(heights) * (1 + 1e-3)
+    assert high >= max(heights) * (1 - 1e-12)
+    assert low >= 1.3 * (1 - 1e-12)
+
+
+def test_noise_beside_a_response():
+    check_noise_beside_a_response()
+
+
+def check_replaced():
+    """Two steps, by the sum of what is seen: a record that is replaced."""
+    sigma, rate = mpmath.mpf("0.7"), mpmath.mpf("0.3")
+    low, _ = jaxpriv.worst_case.subsampled_gaussian(
+        0.7, 0.3, 2, adjacency="replace_one").gdp_mu_bounds()
+    shares = (1 - rate) ** 2, 2 * rate * (1 - rate), rate**2
+    with mpmath.workdps(40):
+        apart = 1 / (sigma * mpmath.sqrt(2))
+        found = [height(*(sum(share * tail(z - sign * k * apart) for k, share in enumerate(shares))
+                          for sign in (-1, 1))) for z in (1000, 10_000)]
+    assert low <= found[1] * (1 + 1e-3)
+    assert low >= found[0] * (1 - 1e-12)
+
+
+def test_replaced():
+    check_replaced()
+
+
+@pytest.mark.parametrize(("kind", "check"), [
+    (Gridded, check_noise_beside_a_response), (Composed, check_replaced)])
+def test_a_least_mu_that_is_the_largest_is_noticed(monkeypatch, kind, check):
+    check_is_red(monkeypatch, kind, "least_gaussian_mu", kind.gaussian_mu, check)
+
+
+def check_told():
+    """No curve of noise is 1 less something at level 0."""
+    told = jaxpriv.worst_case.approximate_dp(0.1, 1e-6)
+    noise = jaxpriv.worst_case.gaussian(1.0)
+    for curve in (jaxpriv.mixture([noise, told], [0.5, 0.5]), jaxpriv.compose(noise, told),
+                  jaxpriv.worst_of(noise, told), told.subsample(0.1)):
+        assert curve.gdp_mu_bounds() == (np.inf, np.inf)
+
+
+def test_no_mu_where_anything_is_told():
+    check_told()
+
+
+def test_told_for_sure_is_noticed(monkeypatch):
+    check_is_red(monkeypatch, Mixture, "log_told", lambda *_: (np.float64(-np.inf),) * 2,
+                 check_told)
