@@ -11,7 +11,7 @@ from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import invert, log_result
 from jaxpriv.composition.line import DELTA
-from jaxpriv.composition.pieces import as_step, grouped
+from jaxpriv.composition.pieces import as_steps, grouped
 from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.stats._logspace import log1mexp
 
@@ -28,7 +28,7 @@ def laws_of(terms):
     """The experiment of these `Term`s by their laws, or None."""
     if not has_laws(terms):
         return None
-    return Gridded(grouped([as_step(term) for term in terms]), np.zeros((), bool))
+    return Gridded(grouped([step for term in terms for step in as_steps(term)]), np.zeros((), bool))
 
 
 def log_delta(terms, eps):

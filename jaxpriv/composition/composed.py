@@ -36,8 +36,10 @@ from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.pieces import audible, behind
 from jaxpriv.composition.roots import root
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
+from jaxpriv.composition.sampled_hull import HullTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
+from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import DEEPEST, Point, never_told
@@ -337,16 +339,21 @@ class Composed(Directed):
         replaced = any(isinstance(t.transform, ReplacedGaussianTransform) for t in self.terms)
         return None if replaced else self.gaussian_mu()
 
-    def least_gaussian_mu(self):
-        """For alpha -> 0. Of a replaced record half as much: the null's shifts go the other way, so
-        that a sum's level is no more than without them.
-        """
-        def apart(term):
-            replaced = isinstance(term.transform, ReplacedGaussianTransform)
-            return term.transform.apart * (0.5 if replaced else 1.0)
+    def least_tail_mu(self):
+        return None if self.tail_mu() is None else self.least_gaussian_mu()
 
-        square = sum(xp.sum(term.count * apart(term) ** 2, -1) for term in self.terms)
-        return xp.sqrt(square) * (1 - 256 * xp.finfo(xp.float64).eps)
+    def least_gaussian_mu(self):
+        """For alpha -> 0 of a sum of what the steps show, in the direction in which that is more. A
+        sub-sampled step's losses have an end in the other one: exchanged, its null's shifts only
+        make a level smaller, and its alternative may have none. So it is in either direction with a
+        replaced record, which asks for half of what it may at most.
+        """
+        def square(reverse):
+            return sum(xp.sum(term.count * _tail(term.transform, reverse) ** 2, -1)
+                       for term in self.terms)
+
+        largest = xp.maximum(square(False), square(True))
+        return xp.sqrt(largest) * (1 - 256 * xp.finfo(xp.float64).eps)
 
     def gaussian_mu(self):
         square = sum(xp.sum(term.count * term.transform.apart**2, -1) for term in self.terms)
@@ -362,6 +369,15 @@ class Composed(Directed):
     def compose(self, n):
         return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n)))
                               for term in self.terms))
+
+
+def _tail(transform, reverse):
+    """The mu that small levels of a step ask for in a direction."""
+    if isinstance(transform, ReplacedGaussianTransform):
+        return 0.5 * transform.apart
+    if isinstance(transform, (GaussianTransform, HullTransform)):
+        return transform.apart
+    return xp.where(transform.reverse == reverse, transform.apart, 0.0)
 
 
 def _kinds(eps, *kinds):

@@ -20,10 +20,12 @@ from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.tables import Step, tables_of
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.averaged import Mixture
 from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
+from jaxpriv.tradeoff.subsampled import Reversed
 
 _LITTLE = 1e-3  # width of log delta above which an eps gets lattices of its own
 _HELPLESS = 0.1  # widths of epsilon, relative, from which on the general search is tried
@@ -312,19 +314,24 @@ class Gridded(Directed):
             return None
         return xp.sqrt(sum(xp.sum(step.count * mu**2, -1) for step, mu in zip(self.steps, known)))
 
+    def least_tail_mu(self):
+        return None if self.tail_mu() is None else self.least_gaussian_mu()
+
     def least_gaussian_mu(self):
-        """What steps alone ask for to which `tail_mu` answers, or any single other one: the rest of
-        them can only tell more.
+        """What the steps alone ask for whose `tail_mu` is that of one direction, or any single
+        other one: the rest of them can only tell more.
         """
-        square, single = xp.zeros(()), xp.zeros(())
+        found, squares = xp.zeros(()), {False: xp.zeros(()), True: xp.zeros(())}
         for step in self.steps:
-            mu, least = step.experiment.tail_mu(), step.experiment.least_gaussian_mu()
+            mu, least = step.experiment.least_tail_mu(), step.experiment.least_gaussian_mu()
             if mu is not None:
-                square = square + xp.sum(step.count * mu**2, -1)
+                for reverse in _directions(step.experiment):
+                    squares[reverse] = squares[reverse] + xp.sum(step.count * mu**2, -1)
             elif least is not None:
-                once = xp.where(step.count >= 1, least, 0.0)
-                single = xp.maximum(single, xp.max(once, -1))
-        return xp.maximum(xp.sqrt(square), single) * (1 - 256 * xp.finfo(xp.float64).eps)
+                found = xp.maximum(found, xp.max(xp.where(step.count >= 1, least, 0.0), -1))
+        for square in squares.values():
+            found = xp.maximum(found, xp.sqrt(square))
+        return found * (1 - 256 * xp.finfo(xp.float64).eps)
 
     def gaussian_mu(self):
         """mu-GDP composes as mu^2 = sum n_i mu_i^2: an upper bound, exact where `tail_mu` is."""
@@ -362,6 +369,17 @@ def _members_of(step):
 def _has_density(step):
     known = step.experiment.finite or step.experiment.isolated
     return not known and np.all(np.isnan(step.experiment.atoms(False))) and np.any(step.count > 0)
+
+
+def _directions(experiment):
+    """Those in which small levels ask for a step's `tail_mu`, as far as it is known: both if it is
+    the same exchanged, of a mixture those of all its members.
+    """
+    if isinstance(experiment, Mixture):
+        return set.intersection(*map(_directions, experiment.members))
+    if experiment.reversed() is experiment:
+        return {False, True}
+    return {isinstance(experiment, Reversed)}
 
 
 def _up(count):

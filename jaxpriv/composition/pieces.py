@@ -106,8 +106,25 @@ def term_of(experiment, axis):
     return None
 
 
-def as_step(piece):
-    """A `Term` as a `Step`: the pair behind its transform."""
+def as_steps(piece):
+    """A `Term` as `Step`s of the pairs behind its transform: of members of both directions two."""
+    known = False if isinstance(piece, Step) else getattr(piece.transform, "reverse", False)
+    reverse = np.asarray(known)
+    if len(np.unique(reverse)) < 2:
+        return [_as_step(piece)]
+    there = [sorted(set(np.nonzero(reverse == way)[-1])) for way in (False, True)]
+    if set(there[0]) & set(there[1]):
+        raise ValueError("compose() got a batch of curves of both directions")
+    shape = np.shape(piece.count)
+
+    def taken(members):
+        return jax.tree.map(lambda leaf: xp.broadcast_to(
+            leaf, np.broadcast_shapes(np.shape(leaf), shape))[..., members], piece)
+
+    return [_as_step(taken(members)) for members in there]
+
+
+def _as_step(piece):
     if isinstance(piece, Step):
         return piece
     if isinstance(piece.transform, GaussianTransform):
@@ -133,10 +150,8 @@ def as_step(piece):
         )
     else:
         pair = Subsampled(NormalShift(piece.transform.mu), piece.transform.rate)
-    directions = set(np.unique(np.asarray(piece.transform.reverse)))
-    if len(directions) > 1:
-        raise ValueError("compose() got curves of both directions")
-    return Step(Reversed(pair) if directions.pop() else pair, piece.count)
+    (reverse,) = np.unique(np.asarray(piece.transform.reverse))
+    return Step(Reversed(pair) if reverse else pair, piece.count)
 
 
 def members_of(axis, *parameters):

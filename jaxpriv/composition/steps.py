@@ -14,7 +14,7 @@ from jaxpriv.composition.epochs import Epochs, on_lattice
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.pieces import (
-    as_step,
+    as_steps,
     behind,
     grouped,
     joined,
@@ -159,7 +159,8 @@ def _replaces(transform):
 def _seen(pieces):
     """The experiment of `Term`s, or of `Step`s if there is any."""
     if any(isinstance(piece, Step) for piece in pieces):
-        return Gridded(grouped([as_step(piece) for piece in pieces]), np.zeros((), bool))
+        steps = [step for piece in pieces for step in as_steps(piece)]
+        return Gridded(grouped(steps), np.zeros((), bool))
     terms = grouped(pieces)
     if all(isinstance(term.transform, GaussianTransform) for term in terms):
         each = [derived(grown, term.transform.mu, term.count) for term in terms]

@@ -113,7 +113,14 @@ class Mixture(Envelope):
 
     def tail_mu(self):
         """The largest member's: the mixture lies above its curve, and follows it for alpha -> 0."""
-        known = [m.tail_mu() for m in self.members]
+        return self._largest(m.tail_mu() for m in self.members)
+
+    def least_tail_mu(self):
+        return self._largest(m.least_tail_mu() for m in self.members)
+
+    def _largest(self, known):
+        """Of the members' mu, if all are known."""
+        known = list(known)
         if any(mu is None for mu in known):
             return None
         return xp.max(

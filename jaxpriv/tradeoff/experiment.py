@@ -218,6 +218,12 @@ class Experiment(ABC):
         """
         return None
 
+    def least_tail_mu(self):
+        """A lower bound of `tail_mu`, next to it unless parts were composed of which one tells
+        most in one direction and another one in the other.
+        """
+        return self.tail_mu()
+
     def gaussian_mu(self):
         """The smallest mu with G_mu below both directions, where theory gives it;
         None where it must be searched.

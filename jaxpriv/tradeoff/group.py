@@ -95,6 +95,10 @@ class Group(Experiment):
         mu = self.base.tail_mu()
         return None if mu is None else self.size * mu
 
+    def least_tail_mu(self):
+        mu = self.base.least_tail_mu()
+        return None if mu is None else self.size * mu
+
     def _links(self, alpha):
         """(the slope of g at each level, log beta, log power at the end), for their values only."""
         spread = self._estimated.aligned(alpha.shape, alpha.dtype)

@@ -263,6 +263,10 @@ class Hull(Envelope):
         known = [member.tail_mu() for member in self.members]
         return None if any(mu is None for mu in known) else _largest(known)
 
+    def least_tail_mu(self):
+        known = [member.least_tail_mu() for member in self.members]
+        return None if any(mu is None for mu in known) else _largest(known)
+
     def least_gaussian_mu(self):
         known = [mu for member in self.members if (mu := member.least_gaussian_mu()) is not None]
         return _largest(known) if known else None

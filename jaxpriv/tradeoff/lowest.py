@@ -24,11 +24,9 @@ def bounds_of_mu(experiment):
     if xp.known_false(~endless):
         return xp.full_like(endless, xp.inf, float), xp.full_like(endless, xp.inf, float)
     upper = smallest_mu(experiment)
-    exact = experiment.tail_mu() is not None
-    lower = upper * (1 - 256 * xp.finfo(xp.float64).eps) if exact else evaluate.least_mu(experiment)
+    ulp, tail = xp.finfo(xp.float64).eps, experiment.least_tail_mu()
+    lower = evaluate.least_mu(experiment) if tail is None else tail * (1 - 256 * ulp)
     known = experiment.least_gaussian_mu()
-    lower = (
-        lower if known is None else xp.maximum(lower, known * (1 - 12 * xp.finfo(xp.float64).eps))
-    )
+    lower = lower if known is None else xp.maximum(lower, known * (1 - 12 * ulp))
     lower, upper = (xp.where(endless, xp.inf, end) for end in (lower, upper))
     return xp.minimum(lower, upper), upper

@@ -17,7 +17,7 @@ import jaxpriv
 from jaxpriv import relaxed, worst_case
 from jaxpriv.composition import grid, lattice
 from jaxpriv.composition.gridded import Gridded
-from jaxpriv.composition.pieces import as_step
+from jaxpriv.composition.pieces import as_steps
 from jaxpriv.composition.steps import _pieces
 from jaxpriv.composition.tables import Step
 from jaxpriv.curve import Curve
@@ -30,7 +30,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "sgm.json").read_text(
 def gridded(curve, count):
     """`count` steps on the lattice, whatever the curve."""
     (piece,) = _pieces(curve.experiment, None)
-    step = Step(as_step(piece).experiment, np.asarray(count, float)[..., None])
+    step = Step(as_steps(piece)[0].experiment, np.asarray(count, float)[..., None])
     return Curve(Gridded((step,), np.zeros((), bool)))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxpriv
+from jaxpriv.composition.by_laws import laws_of
 from jaxpriv.composition.composed import Composed
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.tradeoff import gaussian_mu
@@ -135,8 +136,48 @@ def test_replaced():
     check_replaced()
 
 
+STEPS = jaxpriv.worst_case.subsampled_gaussian(1.0, 0.1, 2)
+OWNED = jaxpriv.worst_case.user_level(1.0, 0.1, 2, 3)
+STEP = jaxpriv.worst_case.gaussian(1.0).subsample(0.1)
+TWO_WAYS = {  # what tells most of one record added, beside what does of one removed; the mu of both
+    "transforms": (jaxpriv.compose(STEPS, STEPS.reversed()), 2**0.5),
+    "records of a user": (jaxpriv.compose(OWNED, OWNED.reversed()), 18**0.5),
+    "a lattice": (jaxpriv.compose(STEP, STEP.reversed(), jaxpriv.worst_case.laplace(0.1)), 1.0),
+    "a mixture": (jaxpriv.mixture([jaxpriv.compose(STEPS, STEPS.reversed()),
+                                   jaxpriv.worst_case.gaussian(1.0)], [0.5, 0.5]), 2**0.5),
+}
+
+
+def check_two_ways(name):
+    """Small levels see one of them only, for the other one's losses have an end there."""
+    curve, mu = TWO_WAYS[name]
+    low, high = curve.gdp_mu_bounds()
+    assert mu * (1 - 1e-12) <= low <= mu * (1 + 1e-12)
+    assert high > mu * 1.2
+
+
+@pytest.mark.parametrize("name", TWO_WAYS)
+def test_two_ways(name):
+    check_two_ways(name)
+
+
+def test_both_ways_have_laws():
+    """Where transforms do not serve, of members of both directions."""
+    for name in ("transforms", "records of a user"):
+        curve, _ = TWO_WAYS[name]
+        terms = curve.experiment.aligned((), np.float64).terms
+        law = laws_of(terms).aligned((), np.float64)
+        (lower,), (upper,), _ = law.brackets_near(np.asarray(0.5), np.asarray([0.5]), False)
+        low, high = curve.log_delta_bounds(0.5)
+        assert max(lower, low) <= min(upper, high)
+        assert upper - lower < 1e-3
+
+
 @pytest.mark.parametrize(("kind", "check"), [
-    (Gridded, check_noise_beside_a_response), (Composed, check_replaced)])
+    (Gridded, check_noise_beside_a_response), (Composed, check_replaced),
+    (Composed, lambda: check_two_ways("transforms")),
+    (Gridded, lambda: check_two_ways("a lattice")),
+    (Composed, lambda: check_two_ways("a mixture"))])
 def test_a_least_mu_that_is_the_largest_is_noticed(monkeypatch, kind, check):
     check_is_red(monkeypatch, kind, "least_gaussian_mu", kind.gaussian_mu, check)
 
