@@ -64,10 +64,11 @@ class Meaning:
         alpha, in float64 whatever the mode; slack in [0, 1] as in `gdp_mu`.
 
         Guarantee: both sides, for the parameters exactly as they were given. Without slack upper
-        is `gdp_mu()`; lower is the largest mu that the lower bounds of the profile at a few eps ask
-        for, or `gdp_mu()` less rounding where that is exact (Gaussian noise). With slack lower is
-        verified at one eps, and upper on cells that cover every eps at which delta is not below
-        slack for sure: as narrow as the profile's brackets, to about 3e-8 of itself.
+        is `gdp_mu()`; lower is the largest mu that the lower bounds of the profile at a few eps,
+        or the small levels of steps with Gaussian noise ask for, or `gdp_mu()` less rounding where
+        that is exact (Gaussian noise). Both are infinite where anything is told for sure. With
+        slack lower is verified at one eps, and upper on cells that cover every eps at which delta
+        is not below slack for sure: as narrow as the profile's brackets, to about 3e-8 of itself.
 
             >>> import jaxpriv
             >>> low, high = jaxpriv.worst_case.laplace(1.0).gdp_mu_bounds()
