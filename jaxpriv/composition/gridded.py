@@ -325,8 +325,9 @@ class Gridded(Directed):
         for step in self.steps:
             mu, least = step.experiment.least_tail_mu(), step.experiment.least_gaussian_mu()
             if mu is not None:
+                square = xp.sum(xp.where(step.count > 0, step.count * mu**2, 0.0), -1)
                 for reverse in _directions(step.experiment):
-                    squares[reverse] = squares[reverse] + xp.sum(step.count * mu**2, -1)
+                    squares[reverse] = squares[reverse] + square
             elif least is not None:
                 found = xp.maximum(found, xp.max(xp.where(step.count >= 1, least, 0.0), -1))
         for square in squares.values():
