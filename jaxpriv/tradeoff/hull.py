@@ -89,7 +89,7 @@ class Hull(Envelope):
 
     def _searched(self, alpha):
         """(slope, contact there or, by NumPy, None): 0 on the middle piece, else the slope of a
-        direction that supports the envelope at alpha, else by bisection.
+        direction that supports the envelope at alpha, else that of a straight piece.
 
         The loop's first round looks at the candidates; it goes on only if some alpha lies on
         another straight piece.
@@ -145,28 +145,35 @@ class Hull(Envelope):
             return best, found | xp.isnan(alpha)
 
         def look(state):
-            step, eps, low, high, best, found = state
+            step, eps, low, high, near, best, found = state
             log_deltas, log_alpha, contact = self._tried(eps)
             tried, first = (eps, contact), xp.asarray(step == 0)
             of_candidates, settled = (
                 choose(log_deltas, log_alpha, tried) if len(eps) > 1 else (best, found)
             )
             best = _where(first, of_candidates, _where(found, best, _row(tried, 0)))
-            found = xp.where(first, settled, found)
             beyond = _span(log_alpha, _support(log_deltas)[:, 0])[0] > alpha
             low = xp.where(~first & beyond, eps[0], low)
             high = xp.where(~first & ~beyond, eps[0], high)
-            middle = xp.broadcast_to(0.5 * (low + high), eps.shape)
-            return _Search(step + 1, middle, low, high, best, found)
+            found = xp.where(first, settled, found | near)
+            following = _chord(eps[0], log_deltas[:, 0], log_alpha, alpha)
+            # after so small a step of Newton's what is left is rounding
+            near = xp.abs(following - eps[0]) <= close * (1 + xp.abs(eps[0]))
+            # a middle now and then ends what chords creep through
+            inside = (following > low) & (following < high) & xp.asarray(step % 4 < 3)
+            following = xp.where(near | inside, following, 0.5 * (low + high))
+            following = xp.broadcast_to(following, eps.shape)
+            return _Search(step + 1, following, low, high, near, best, found)
 
         def unfinished(state):
-            return (state.step == 0) | ((state.step < 51) & ~xp.all(state.found))
+            return (state.step == 0) | ((state.step < _ROUNDS) & ~xp.all(state.found))
 
         zero = xp.zeros_like(alpha)
         contact = (zero, Point(zero, zero, zero, zero)) if xp.any_jax(candidates) else None
         low, high = xp.min(candidates[1:], 0), xp.max(candidates[1:], 0)
-        nothing = xp.zeros(alpha.shape, bool)
-        return _Search(0, candidates, low, high, (zero, contact), nothing), look, unfinished
+        no = xp.zeros(alpha.shape, bool)
+        close = xp.finfo(candidates.dtype).eps ** 0.5
+        return _Search(0, candidates, low, high, no, (zero, contact), no), look, unfinished
 
     def kinks(self, reverse):
         del reverse
@@ -286,15 +293,19 @@ class Hull(Envelope):
         return self
 
 
+_ROUNDS = 204  # of which a fourth are bisections: 51
+
+
 class _Search(NamedTuple):
-    """For a slope at alpha: those tried next (slopes, ...), the bracket's ends, the best (slope,
-    contact) until now, and whether that is the one.
+    """For a slope at alpha: those tried next (slopes, ...), the bracket's ends, will the next one
+    be it, the best (slope, contact) until now, and is that it?
     """
 
     step: Any
     tried: jax.Array
     low: jax.Array
     high: jax.Array
+    near: jax.Array
     best: tuple
     found: jax.Array
 
@@ -351,6 +362,25 @@ class Worst(Replaced):
         raise ValueError(
             "subsample() of the worst of several curves: sub-sample each of them, then worst_of()"
         )
+
+
+def _chord(eps, log_deltas, log_alpha, alpha):
+    """The next slope for the straight piece above alpha, from the contacts of all directions with
+    lines of slope -x, x = e^eps; NaN where none lies to one of its sides.
+
+    Of the directions that touch right of alpha, and of those left of it, one has the largest
+    profile. Its point has beta = 1 - delta - x alpha, so that the chord from one to the other has
+    -slope x + (delta_1 - delta_2) / (alpha_1 - alpha_2): Newton's step for delta_1 = delta_2.
+    """
+    right = xp.exp(log_alpha) > alpha
+    (one, alpha_one), (other, alpha_other) = (
+        _at_least(xp.where(side, -log_deltas, xp.inf), (log_deltas, log_alpha))
+        for side in (right, ~right)
+    )
+    apart = xp.where(one > other, 1.0, -1.0) * -xp.expm1(-xp.abs(one - other))
+    over = xp.exp(xp.maximum(one, other) - eps - alpha_one) / -xp.expm1(alpha_other - alpha_one)
+    both = xp.any(right, 0) & xp.any(~right, 0)
+    return xp.where(both, eps + xp.log1p(apart * over), xp.nan)
 
 
 def _row(tree, index):
