@@ -22,6 +22,7 @@ _NOTHING = -28.0  # of log(1 - alpha)
 _WIDE, _SMALL = 1e-3, 1 << 14  # width of epsilon's brackets from which on so many points do
 _SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
 _AT_END = 1e-5  # of the search's reach
+_WIDENED, _WIDER = 8, 16.0  # times; by which factor
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
 
 
@@ -108,9 +109,17 @@ class Profile:
         least, most = -self.entry.loss_bound(True), self.entry.loss_bound(False)
         low, high = np.maximum(start - reach, least), np.minimum(start + reach, most)
         eps = newton_in_bracket(shortfall, low, high, _TRIES, start)
-        over = np.abs(shortfall(eps)[0]) > _SETTLED
+        over = ~(np.abs(shortfall(eps)[0]) <= _SETTLED)
         if over.any():
-            # at an atom the crossing is a leap; the best of all tries may lie anywhere before it
+            # at an atom the crossing is a leap, which the saddle-point approximation does not see;
+            # the best of all tries may lie anywhere before it
+            for _ in range(_WIDENED):
+                late, early = over & (shortfall(low)[0] > 0), over & (shortfall(high)[0] < 0)
+                if not (late | early).any():
+                    break
+                reach = reach * _WIDER
+                low = np.where(late, np.maximum(start - reach, least), low)
+                high = np.where(early, np.minimum(start + reach, most), high)
             for _ in range(_HALVED):
                 middle = 0.5 * (low + high)
                 above = shortfall(middle)[0] > 0
