@@ -3,16 +3,23 @@
 import jax
 import pytest
 
+from jaxpriv.composition import laid
+
 
 def check_is_red(monkeypatch, where, attribute, wrong, check):
     """`check` raises AssertionError with `wrong` in the place of `where.attribute`;
-    compiled programs are forgotten.
+    compiled programs and laws are forgotten.
     """
     monkeypatch.setattr(where, attribute, wrong)
-    jax.clear_caches()
+    _forget()
     try:
         with pytest.raises(AssertionError):
             check()
     finally:
         monkeypatch.undo()
-        jax.clear_caches()
+        _forget()
+
+
+def _forget():
+    jax.clear_caches()
+    laid.forget()

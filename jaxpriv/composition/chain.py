@@ -1,11 +1,13 @@
 """Certified brackets of few steps from their laws at unevenly spaced losses, by NumPy."""
 
 import functools
+from collections import OrderedDict
 
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.composition import laid
 from jaxpriv.composition.uneven import (
     LEAST,
     ULP,
@@ -42,6 +44,7 @@ class Chain:
         self.seldom = sum(rate * count for rate, count in each) <= RARE
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
+        self.laws = OrderedDict()
 
     @functools.cached_property
     def tails(self):
@@ -52,6 +55,11 @@ class Chain:
     def profile(self):
         """The last step's profile between its `Tails`."""
         return ProfileTable(self.tails[0])
+
+    @functools.cached_property
+    def first_look(self):
+        """The `Sides` of all steps but the last, aimed at nothing."""
+        return self.composed(None, _COARSE, LEAST)
 
     def composed(self, aim, size, floor):
         """The `Sides` of all steps but the last."""
@@ -174,6 +182,10 @@ def chain_of(steps, flipped):
     """The `Chain` of `Step`s with scalar parameters and members along one axis, or None where they,
     or the outcomes of one, are too many.
     """
+    return laid.chain(steps, flipped, lambda: _begun(steps, flipped))
+
+
+def _begun(steps, flipped):
     smooth: list[tuple] = []
     kinked: list[tuple] = []
     for step in steps:
@@ -191,8 +203,11 @@ def chain_of(steps, flipped):
 
 def law_at(chain, eps):
     """The `Sides` of all steps but the last, aimed at one eps."""
-    eps = np.asarray(eps)
-    law = first_look(chain)
+    return laid.kept_few(chain.laws, eps, lambda: _law_at(chain, np.asarray(eps)))
+
+
+def _law_at(chain, eps):
+    law = chain.first_look
     low, high, _ = chain.near(law, eps)
     size = 0 if law.plain else _FIRST
     while size:
@@ -215,11 +230,6 @@ def _better(before, width, law, narrower, size):
     return law, int(min(max(2 * size, 1.2 * size * np.sqrt(narrower / _NARROW)), _FINEST))
 
 
-def first_look(chain):
-    """The `Sides` of all steps but the last, aimed at nothing."""
-    return chain.composed(None, _COARSE, LEAST)
-
-
 def aimed_at(chain, law, eps, log_delta, size=_FIRST):
     """The `Sides` aimed at eps, where delta is about this, from a first look."""
     floor = max(float(np.exp(log_delta)), LEAST) * 1e-9
@@ -228,7 +238,7 @@ def aimed_at(chain, law, eps, log_delta, size=_FIRST):
 
 def epsilon_bracket(chain, lowest, log_delta):
     """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
-    law = first_look(chain)
+    law = chain.first_look
     if chain.bracket(law, np.zeros(()))[1] <= lowest:
         return 0.0, 0.0
     eps, width = _met(chain, law, log_delta), np.inf

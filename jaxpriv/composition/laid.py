@@ -16,23 +16,30 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
-# kept at most, of 8 MB, 4 MB, 6 MB and 100 KB
-_LAWS, _SUMS, _LABELS, _TABLES = 24, 24, 12, 64
+# kept at most, of 8 MB, 4 MB, 6 MB, 100 KB and 1 MB
+_LAWS, _SUMS, _LABELS, _TABLES, _CHAINS = 24, 24, 12, 64, 24
+_OF_CHAIN = 16  # laws
 _laws: OrderedDict = OrderedDict()
 _sums: OrderedDict = OrderedDict()
 _labels: OrderedDict = OrderedDict()
 _tables: OrderedDict = OrderedDict()
+_chains: OrderedDict = OrderedDict()
 
 
 def forget():
     """What was kept."""
-    for store in (_laws, _sums, _labels, _tables):
+    for store in (_laws, _sums, _labels, _tables, _chains):
         store.clear()
 
 
 def tables(entry, make):
     """The tables of all steps, which make() computes."""
-    return _kept(_tables, _TABLES, _key(entry), make)
+    return _kept(_tables, _TABLES, _key(entry.steps, entry.flipped), make)
+
+
+def chain(steps, flipped, make):
+    """The `Chain` of these steps, with the laws that were made of it; make() begins one."""
+    return _kept(_chains, _CHAINS, _key(steps, flipped), make)
 
 
 def distance(entry, tables):
@@ -56,12 +63,12 @@ def law(entry, middle, size, make):
     """The composed law around a middle, which make() computes."""
     if size > grid.SIZE:
         return make()
-    return _kept(_laws, _LAWS, (*_key(entry), float(middle), size), make)
+    return _kept(_laws, _LAWS, (*_key(entry.steps, entry.flipped), float(middle), size), make)
 
 
 def sums(entry, middle, size, make):
     """The running sums of the law around a middle, which make() computes."""
-    return _kept(_sums, _SUMS, (*_key(entry), float(middle), size), make)
+    return _kept(_sums, _SUMS, (*_key(entry.steps, entry.flipped), float(middle), size), make)
 
 
 def labels_around(entry, tables, middle, size):
@@ -72,12 +79,17 @@ def labels_around(entry, tables, middle, size):
 
     if size > grid.SIZE:
         return make()
-    return _kept(_labels, _LABELS, (*_key(entry), float(middle), size), make)
+    return _kept(_labels, _LABELS, (*_key(entry.steps, entry.flipped), float(middle), size), make)
 
 
-def _key(entry):
+def kept_few(store, key, make):
+    """What make() makes for a key, in a store of a chain's own."""
+    return _kept(store, _OF_CHAIN, key, make)
+
+
+def _key(steps, flipped):
     """All that a law depends on."""
-    leaves, structure = jax.tree.flatten((entry.steps, entry.flipped))
+    leaves, structure = jax.tree.flatten((steps, flipped))
     return structure, tuple((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
 
 

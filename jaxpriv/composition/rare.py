@@ -45,10 +45,10 @@ class Rare:
         """The eps at which alpha is the type I error: that of the forward test, or one less the
         power of the other direction's.
         """
-        law, zero = chain.first_look(self.forward), np.zeros(())
+        law, zero = self.forward.first_look, np.zeros(())
         if np.log(alpha) <= _tests(zero, *self.forward.near(law, zero))[1].log_alpha:
             return _crossing(self.forward, law, lambda point: point.log_alpha, np.log(alpha))
-        law = chain.first_look(self.backward)
+        law = self.backward.first_look
         return -_crossing(self.backward, law, lambda point: point.log_power, np.log1p(-alpha))
 
     def epsilon(self, log_delta):
