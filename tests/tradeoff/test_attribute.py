@@ -209,7 +209,6 @@ def test_bad_arguments():
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_bounds_inside_jit():
     def bounds(mu, baseline):
         return worst_case.gaussian(mu).subsample(0.3).attribute_inference_success_bounds(baseline)
