@@ -61,6 +61,8 @@ def curve(name, p, take, inner):
         return jaxpriv.worst_of(*(inner(m, take) for m in p))
     if name == "group":
         return inner(p[1], take).group(int(p[0]))
+    if name == "reversed":
+        return inner(p[0], take).reversed()
     raise ValueError(name)
 
 
@@ -165,6 +167,9 @@ def drawn(family, draw):
         members = [modest(draw.pick(*MODEST), draw) for _ in range(draw.pick(1, 2))]
         last = modest(draw.pick(*ON_THE_LINE), draw)
         return lambda: ("compose", *(m() for m in members), last())
+    if family == "both_ways":
+        members = [modest(draw.pick(*ONE_WAY), draw) for _ in range(2)]
+        return lambda: ("compose", members[0](), ("reversed", members[1]()))
     if family == "label_powers":
         inner = modest(draw.pick("kary", "unary", "rappor", "discrete_laplace", "points"), draw)
         n = draw.pick(2, 7, 20)
@@ -220,10 +225,11 @@ MODEST = ("randomized_response", "approximate_dp", "kary", "unary", "rappor", "d
 MODEST += ("points",)
 ON_THE_LINE = ("gaussian", "exponential", "replaced", "zeroed", "cut", "user_level")
 ON_THE_LINE += ("gaussian_mixture",)
+ONE_WAY = ("zeroed", "user_level", "gaussian_mixture", "approximate_dp", "gaussian")
 RATED = (*CUT, "replaced", "zeroed", "user_level")  # with a rate before their steps
 ONE_STEP = (*SINGLE, "cut", "shuffled", "told", "worst_of", "group", "sampled_labels")
 CONSTANT = ("points", "losses")  # programs are compiled for each of them
-COMPOSED = ("pipeline", "label_powers", "two_steps")
+COMPOSED = ("pipeline", "label_powers", "two_steps", "both_ways")
 CATALOGUE = (*ONE_STEP, *CONSTANT, *COMPOSED, "allocation")
 
 

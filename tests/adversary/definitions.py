@@ -330,6 +330,19 @@ def group(size, member):
     return [(one(), one(), Group(int(size), law(member)))]
 
 
+def exchanged(member):
+    """Null and alternative have changed places; of a pair on the line, seen in a mirror, the ratio
+    grows again.
+    """
+    return [(q, p, pair and mirrored(pair)) for p, q, pair in law(member)]
+
+
+def mirrored(pair):
+    if not isinstance(pair, Line):
+        raise Unavailable("a pair that is no line, exchanged")
+    return Line(*([(w, -s) for w, s in law_] for law_ in (pair.alternatives, pair.nulls)))
+
+
 def points(*numbers):
     """Steps of the least of all lines that a power may not cross, between all their meetings."""
     half = len(numbers) // 2
@@ -368,6 +381,7 @@ LAWS = {
     "points": points,
     "losses": losses,
     "group": group,
+    "reversed": exchanged,
     "subsample": subsample,
     "dp_sgd": lambda *p: LAWS["zeroed"](*p),
     "allocation": allocation,

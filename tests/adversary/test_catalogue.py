@@ -70,6 +70,8 @@ SAME = [  # two definitions of one curve
     (("cut_replaced", "30", "29", 2.0, 1e-9, 1.0), ("replaced", 2.0, 1e-9, 1.0)),
     (("group", "1", ("kary", "2", 0.75)), ("randomized_response", 0.75)),
     (("worst_of", ("kary", "5", 1.0), ("kary", "2", 1.0)), ("randomized_response", 1.0)),
+    (("reversed", ("reversed", ("zeroed", 0.8, 0.1, 1.0))), ("zeroed", 0.8, 0.1, 1.0)),
+    (("reversed", ("gaussian", 1.25)), ("gaussian", 1.25)),
 ]
 
 
@@ -81,6 +83,15 @@ def test_definitions_agree(first, second, forward):
             a, b = (total(law(m), arb(eps), forward) for m in (first, second))
             assert a[0].overlaps(b[0]) or abs(a[0] - b[0]) < 1e-25
             assert abs(a[0] + a[1] - 1) < 1e-25
+
+
+def test_an_exchanged_pair_is_the_other_direction():
+    member = ("zeroed", 0.8, 0.1, 1.0)
+    with precision(300):
+        for eps in (-0.4, 0.17, 1.1):
+            for forward in (True, False):
+                found = total(law(("reversed", member)), arb(eps), forward)[0]
+                assert abs(found - total(law(member), arb(eps), not forward)[0]) < 1e-25
 
 
 @pytest.mark.parametrize("mechanism", [("subsample", 0.3, ("gaussian", 1.0)), ("gaussian", 0.7)])
