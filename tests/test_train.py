@@ -55,6 +55,15 @@ def written(folder, text=DIABETES, **changes):
     return path
 
 
+def check_code(done, certificate):
+    """3 where the audit says that the claim is false, as it may of one run in twenty that keeps it;
+    of none in a million beyond doubt.
+    """
+    audit = certificate["audit"]
+    assert done.returncode == (3 if audit["violated"] else 0), done.stderr
+    assert audit["curve_p_value"] > 1e-6
+
+
 @pytest.mark.slow
 @pytest.mark.optimized
 def test_the_readme_s_run(environment, tmp_path):
@@ -63,7 +72,7 @@ def test_the_readme_s_run(environment, tmp_path):
     """
     start = time.perf_counter()
     done = run(environment, "train", "--config", "examples/digits.toml", "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr
     # the bar of 90 seconds is for a machine that has nothing else to do
     assert time.perf_counter() - start < 400
     folder = tmp_path / "run"
@@ -136,8 +145,9 @@ def test_interrupted_and_resumed(environment, tmp_path):
     assert process.wait(timeout=60) == 130
     assert not (folder / "certificate.json").exists()
     done = run(environment, "train", "--config", path, "--out", folder, "--resume", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr
     certificate = json.loads(done.stdout)
+    check_code(done, certificate)
     over = run(environment, "train", "--config", path, "--out", folder, "--resume")
     assert (over.returncode, over.stderr.count("\n")) == (2, 1)
     assert "is done, with 1180 steps" in over.stderr
