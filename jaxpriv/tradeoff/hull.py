@@ -156,11 +156,12 @@ class Hull(Envelope):
             low = xp.where(~first & beyond, eps[0], low)
             high = xp.where(~first & ~beyond, eps[0], high)
             found = xp.where(first, settled, found | near)
-            following = _chord(eps[0], log_deltas[:, 0], log_alpha, alpha)
+            following = _chord(eps[0], log_deltas[:, 0], log_alpha, alpha, low, high)
             # after so small a step of Newton's what is left is rounding
             near = xp.abs(following - eps[0]) <= close * (1 + xp.abs(eps[0]))
+            near = near | (high - low <= close**2 * (1 + xp.abs(high)))
             # a middle now and then ends what chords creep through
-            inside = (following > low) & (following < high) & xp.asarray(step % 4 < 3)
+            inside = (following >= low) & (following <= high) & xp.asarray(step % 4 < 3)
             following = xp.where(near | inside, following, 0.5 * (low + high))
             following = xp.broadcast_to(following, eps.shape)
             return _Search(step + 1, following, low, high, near, best, found)
@@ -364,9 +365,9 @@ class Worst(Replaced):
         )
 
 
-def _chord(eps, log_deltas, log_alpha, alpha):
+def _chord(eps, log_deltas, log_alpha, alpha, low, high):
     """The next slope for the straight piece above alpha, from the contacts of all directions with
-    lines of slope -x, x = e^eps; NaN where none lies to one of its sides.
+    lines of slope -x, x = e^eps; the end of the bracket where none lies to one of its sides.
 
     Of the directions that touch right of alpha, and of those left of it, one has the largest
     profile. Its point has beta = 1 - delta - x alpha, so that the chord from one to the other has
@@ -379,8 +380,8 @@ def _chord(eps, log_deltas, log_alpha, alpha):
     )
     apart = xp.where(one > other, 1.0, -1.0) * -xp.expm1(-xp.abs(one - other))
     over = xp.exp(xp.maximum(one, other) - eps - alpha_one) / -xp.expm1(alpha_other - alpha_one)
-    both = xp.any(right, 0) & xp.any(~right, 0)
-    return xp.where(both, eps + xp.log1p(apart * over), xp.nan)
+    found = eps + xp.log1p(apart * over)
+    return xp.where(xp.any(right, 0), xp.where(xp.any(~right, 0), found, high), low)
 
 
 def _row(tree, index):
