@@ -24,6 +24,14 @@ def _terms(entry, tables):
     return tuple(Term(table, step.count) for table, step in zip(tables, entry.steps))
 
 
+def ends(entry, tables):
+    """The least and the largest loss that the steps' tables know."""
+    return [
+        sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
+        for end in (0, -1)
+    ]
+
+
 def approximate(entry, tables, log_alpha, log_rest):
     """The eps at which the saddle-point approximation of the type I error meets `log_alpha`."""
     terms = _spread(_terms(entry, tables), xp.shape(log_alpha))
@@ -41,11 +49,7 @@ def approximate(entry, tables, log_alpha, log_rest):
         rate = line.d * xp.where(own, 1.0, xp.exp(line.estimate - other))
         return xp.where(small, log_alpha - upper, lower - log_rest), rate
 
-    low, high = (
-        sum(xp.sum(step.count * table.edges[:, end]) for step, table in zip(entry.steps, tables))
-        for end in (0, -1)
-    )
-    low, high = (xp.broadcast_to(end, xp.shape(log_alpha)) for end in (low, high))
+    low, high = (xp.broadcast_to(end, xp.shape(log_alpha)) for end in ends(entry, tables))
     _, mean, variance = cumulants(terms, xp.full_like(log_alpha, -0.5))
     near = 1e-3 * xp.sqrt(variance)
     return newton_in_bracket(shortfall, low, high, 48, mean, xp.max(near))

@@ -22,7 +22,7 @@ _NOTHING = -28.0  # of log(1 - alpha)
 _WIDE, _SMALL = 1e-3, 1 << 14  # width of epsilon's brackets from which on so many points do
 _SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
 _AT_END = 1e-5  # of the search's reach
-_WIDENED, _WIDER = 8, 16.0  # times; by which factor
+_WIDENED, _WIDER = 12, 16.0  # times; by which factor
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
 
 
@@ -113,13 +113,16 @@ class Profile:
         if over.any():
             # at an atom the crossing is a leap, which the saddle-point approximation does not see;
             # the best of all tries may lie anywhere before it
+            first, last = centred.ends(self.entry, self.tables)
+            first, last = np.maximum(least, first), np.minimum(most, last)
             for _ in range(_WIDENED):
-                late, early = over & (shortfall(low)[0] > 0), over & (shortfall(high)[0] < 0)
+                late = over & (low > first) & (shortfall(low)[0] > 0)
+                early = over & (high < last) & (shortfall(high)[0] < 0)
                 if not (late | early).any():
                     break
                 reach = reach * _WIDER
-                low = np.where(late, np.maximum(start - reach, least), low)
-                high = np.where(early, np.minimum(start + reach, most), high)
+                low = np.where(late, np.maximum(start - reach, first), low)
+                high = np.where(early, np.minimum(start + reach, last), high)
             for _ in range(_HALVED):
                 middle = 0.5 * (low + high)
                 above = shortfall(middle)[0] > 0
