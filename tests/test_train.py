@@ -80,6 +80,7 @@ def test_the_readme_s_run(environment, tmp_path):
     assert {"config.json", "metrics.jsonl", "ledger.jsonl", "checkpoints", "certificate.json",
             "certificate.html", "certificate.md", "canaries.npz", "model.npz"} == names
     certificate = json.loads((folder / "certificate.json").read_text())
+    check_code(done, certificate)
     worst, *others = certificate["adversaries"]
     assert worst["adversary"] == "worst case"
     assert 2.99 < worst["epsilon_lower"] <= worst["epsilon"] <= 3.0

@@ -8,6 +8,7 @@ from jaxpriv.composition import grid, labels, laid, summed
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
+from tests.slips import check_is_red
 
 W = jaxpriv.worst_case
 LAWS = {
@@ -93,3 +94,25 @@ def test_an_answer_does_not_depend_on_what_was_asked_before():
     laid.forget()
     assert curve.delta_bounds(1.0) == first
     assert len(laid._laws) <= laid._LAWS
+
+
+def check_chains_are_kept():
+    """What few rare steps say does not depend on what was asked of them before."""
+    laid.forget()
+    curve = W.subsampled_gaussian(1.675, 2.534e-4, 9)
+    found = [curve.delta_bounds(eps) for eps in (0.0847, 0.3, 0.0847)]
+    assert found[0] == found[2]
+    laid.forget()
+    assert curve.delta_bounds(0.3) == found[1]
+
+
+@pytest.mark.slow
+def test_chains_are_kept():
+    check_chains_are_kept()
+
+
+@pytest.mark.slow
+def test_laws_aimed_elsewhere_are_noticed(monkeypatch):
+    true = laid.kept_few
+    check_is_red(monkeypatch, laid, "kept_few",
+                 lambda store, key, make: true(store, 0.0, make), check_chains_are_kept)
