@@ -48,6 +48,9 @@ _PLACE = BITS - 5  # of them in a cell
 _OPEN = np.int32(-(2**31))  # not drawn yet
 _ROW = 256
 _TERMS = 28
+# a GPU takes as long to begin a round as to draw many
+_AT_ONCE = 8  # candidates, of which every other one counts
+_TERMS_AT_ONCE = 4
 _LOW = np.uint64(2**32 - 1)
 
 
@@ -135,12 +138,17 @@ def _signed(whole, word):
 
 
 def _again(words, entry, wanted):
-    """The entries that were left open, as far as they are wanted: candidates until one counts."""
+    """The entries that were left open, as far as they are wanted: the first candidate that counts,
+    of some at a time.
+    """
     def more(state):
         attempt, found = state
-        blocks = [threefry(words, entry, attempt, block, AGAIN) for block in range(3)]
+        attempts = attempt + jnp.arange(_AT_ONCE, dtype=jnp.uint32)[:, None]
+        blocks = [threefry(words, entry, attempts, block, AGAIN) for block in range(3)]
         drawn, counts = candidate(*(word for block in blocks for word in block))
-        return attempt + 1, jnp.where((found == _OPEN) & counts, drawn, found)
+        for i in range(_AT_ONCE):
+            found = jnp.where((found == _OPEN) & counts[i], drawn[i], found)
+        return attempt + np.uint32(_AT_ONCE), found
 
     start = jnp.zeros((), jnp.uint32), jnp.where(jnp.broadcast_to(wanted, entry.shape), _OPEN, 0)
     return jax.lax.while_loop(lambda state: jnp.any(state[1] == _OPEN), more, start)[1]
@@ -186,7 +194,8 @@ def _one_minus_exp(y):
         part = _times(y, [share[i] for i in range(4)])
         return tuple(_times(part, [word ^ _LOW for word in z])), None
 
-    return jax.lax.scan(term, (jnp.zeros_like(y[0]),) * 4, jnp.asarray(shares))[0]
+    start = (jnp.zeros_like(y[0]),) * 4
+    return jax.lax.scan(term, start, jnp.asarray(shares), unroll=_TERMS_AT_ONCE)[0]
 
 
 def _times(x, y):

@@ -17,6 +17,7 @@ import scipy.stats
 
 from jaxpriv import _grid_tables as tables
 from jaxpriv import random, random_grid
+from jaxpriv.random_words import AGAIN, threefry
 from tests.command import ROOT
 from tests.slips import check_is_red
 
@@ -256,6 +257,31 @@ def check_rest(size=8_000):
 @pytest.mark.slow
 def test_rest():
     check_rest()
+
+
+def check_first():
+    """The number is the first candidate that counts, whatever has been drawn at a time."""
+    entries = np.arange(40, dtype=np.uint32)
+    attempts = np.arange(40, dtype=np.uint32)[:, None]
+    blocks = [threefry(KEY, entries, attempts, block, AGAIN) for block in range(3)]
+    drawn, counts = jax.jit(random_grid.candidate)(*(word for block in blocks for word in block))
+    assert np.all(np.any(counts, 0))
+    expected = np.asarray(drawn)[np.argmax(counts, 0), entries]
+    found = random_grid._again(KEY, jnp.asarray(entries), jnp.asarray(entries % 3 > 0))
+    np.testing.assert_array_equal(found, np.where(entries % 3 > 0, expected, 0))
+
+
+@pytest.mark.slow
+def test_first(monkeypatch):
+    check_first()
+    true = random_grid.candidate
+
+    def wrong(*given):
+        """The second one that counts, of those of one round."""
+        drawn, counts = true(*given)
+        return drawn, counts & (jnp.cumsum(counts, 0) != 1 if len(counts) == 8 else True)
+
+    check_is_red(monkeypatch, random_grid, "candidate", wrong, check_first)
 
 
 def check_tails():

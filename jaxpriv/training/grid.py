@@ -27,7 +27,6 @@ from jaxpriv.training.clipping import (
     as_groups,
     below_top,
     factors,
-    finite,
     in_microbatches,
     of_each,
     per_example,
@@ -113,7 +112,7 @@ def clipped_sum_on_grid(
     groups, shares = as_groups(per_layer).limits(parameters)
 
     def summed(leaves, present):
-        flat = [finite(leaf.astype(jnp.float32).reshape(len(leaf), -1)) for leaf in leaves]
+        flat = [leaf.astype(jnp.float32).reshape(len(leaf), -1) for leaf in leaves]
         lengths = jnp.stack([below_top(of_each(_length, rows)) for rows in flat], -1)
         each, norms = factors(lengths, _length, present, clip_norm, groups, shares)
         scale = (jnp.stack(each, -1) * per_unit).astype(jnp.float32)
@@ -179,8 +178,8 @@ def _check(clip_norm, noise_multiplier, bits):
 
 
 def _rounded(row, scale):
-    """Towards zero, so never longer."""
-    return (row * scale).astype(jnp.int32)
+    """Towards zero, so never longer; nothing of a row that is not finite, whose scale is 0."""
+    return jnp.where(scale > 0, row * scale, 0.0).astype(jnp.int32)
 
 
 def _sum_at_once(flat, scale):
