@@ -436,6 +436,27 @@ def fori_loop(start, stop, step, state, settled=None):
     return state
 
 
+def refined(step, x, count, close):
+    """x after `count` steps x -> step(x) of a search that converges fast; by NumPy it ends once one
+    has moved each number by no more than `close` of itself, when the next moves none but by
+    rounding. Of a tuple the first array tells.
+    """
+    for index in range(count):
+        if any_jax(x):
+            return jax.lax.fori_loop(index, count, lambda _, x: step(x), x)
+        before, x = x, step(x)
+        if not any_jax(x) and _stands(before, x, close):
+            break
+    return x
+
+
+def _stands(before, after, close):
+    if isinstance(after, tuple):
+        before, after = before[0], after[0]
+    # what is no number is none after the next step either
+    return not (np.abs(after - before) > close * np.abs(after)).any()
+
+
 def scan(step, state, values=None, length=None):
     """`jax.lax.scan`."""
     if any_jax(state, values):

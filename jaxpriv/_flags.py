@@ -128,7 +128,7 @@ none unless given
   [audit]
   canaries = 500             # none unless given
   kind = "dirac"             # or mislabelled, blank
-  confidence = 0.95          # of what they prove
+  confidence = 0.95          # of what they prove; an honest run may be refuted 1 time in 20
   [run]                      # all of it may be left out
   seed = 0                   # not private; keys come from the operating system without it
   microbatch = 64            # records whose gradients are in memory at once; all unless given

@@ -74,7 +74,7 @@ def _start(signed, df, nc):
         q = xp.where(up, 1 + above_root, xp.maximum(below_root, math.exp(deep)))
         w = xp.where(up, above_root, q - 1)
 
-        def newton(_, state):
+        def newton(state):
             w, q = state
             excess = df * log_plus_reciprocal(1 / q, -w / q) + nc * w * w - s2
             slope = df * w / q + 2 * nc * w
@@ -82,7 +82,7 @@ def _start(signed, df, nc):
             step = xp.where(up, xp.maximum(step, -0.9 * w), xp.clip(step, -0.5 * q, -0.9 * w))
             return w + step, q + step
 
-        w, q = xp.fori_loop(0, 6, newton, (w, q))
+        w, q = xp.refined(newton, (w, q), 6, 1e-9)
         return w, q, xp.minimum(-1 + (nc - s2) / df, 0.0) * ~up
 
     def improve(i, state):
@@ -119,7 +119,7 @@ def _solution(upper, log_small, df, nc):
     x = xp.exp(y)
     sign = xp.where(upper, -1.0, 1.0)
 
-    def step(_, state):
+    def step(state):
         x, y = state
         moved = inside_range(x)
         _, logsf, logcdf, mills_up, mills_down = chi_square(moved, df, nc)
@@ -133,8 +133,7 @@ def _solution(upper, log_small, df, nc):
         y = y + change
         return xp.where((x > low) & (x < high), x * xp.exp(change), xp.exp(y)), y
 
-    x, _ = xp.fori_loop(0, _STEPS[y.dtype.name], step, (x, y))
-    return x
+    return xp.refined(step, (x, y), _STEPS[y.dtype.name], 1e-7)[0]
 
 
 _solve = xp.jit(_solution)

@@ -164,13 +164,13 @@ def _upper_quantile(logp):
     )
     x = xp.maximum(x, 0.0)
 
-    def halley(_, x):
+    def halley(x):
         logsf, _, log_mills, _ = normal(x)
         mills = xp.exp(log_mills)
         step = (logsf - logp) * mills  # -f/f', f' = -1/m
         return xp.maximum(x + step / (1 + 0.5 * step * (1 / mills - x)), 0.0)
 
-    return xp.fori_loop(0, 4, halley, x)
+    return xp.refined(halley, x, 4, 1e-6)
 
 
 upper_quantile = xp.jit(_upper_quantile)

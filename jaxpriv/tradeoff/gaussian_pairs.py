@@ -86,13 +86,13 @@ class NormalShift(Pair):
         target = xp.where(reachable, log_delta, -1.0)
         eps = xp.maximum(mu * (norm.isf_exp(xp.minimum(target, 0.0)) + mu / 2), 0.0)
 
-        def step(_, eps):
+        def step(eps):
             value = safe.log_delta_at(eps, None, reverse)
             log_b = normal(eps / mu + mu / 2)[0]
             change = (value - target) * xp.exp(value - eps - log_b)
             return xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
 
-        eps = xp.fori_loop(0, 9, step, eps)
+        eps = xp.refined(step, eps, 9, 1e-9)
         return xp.where(
             proper, xp.where(reachable, eps, xp.inf), xp.zeros_like(eps) * nan_like(log_delta)
         )
@@ -247,12 +247,12 @@ class ChiSquareShift(Pair):
             g = xp.maximum(g - (value - y) / slope, 0.1 * g)
         t = inside_range(df / nc * df * g * (1 + g))
 
-        def step(_, t):
+        def step(t):
             ratio, slope = log_likelihood_ratio_and_slope(t, df, nc)
             change = (eps - ratio) / slope
             return inside_range(t + xp.clip(xp.where(inside, change, 0.0), -0.9 * t, 9 * t))
 
-        t = xp.fori_loop(0, 5, step, t)
+        t = xp.refined(step, t, 5, 1e-9)
         straight = df * (2 * y / nc)
         t = xp.where(y < _LINEAR[t.dtype.name], inside_range(straight), t)
         return xp.where(inside, t, xp.zeros_like(t) * nan_like(eps))
@@ -269,10 +269,8 @@ class ChiSquareShift(Pair):
         t = inside_range(pair.null.ppf_exp(target) if reverse else pair.alternative.isf_exp(target))
         sign = -1.0 if reverse else 1.0
 
-        def step(_, state):
-            """eps at the threshold t with Newton's change of it,
-            and the t that this change asks for.
-            """
+        def step(state):
+            """The t that Newton's change of eps at the threshold t asks for, and eps with it."""
             t, _ = state
             null, alternative = pair.both_at(t)
             ratio, slope = log_likelihood_ratio_and_slope(t, pair.df, pair.nc)
@@ -290,7 +288,7 @@ class ChiSquareShift(Pair):
             )
             return inside_range(moved), eps + change
 
-        _, eps = xp.fori_loop(0, 7, step, (t, xp.zeros_like(t)))
+        _, eps = xp.refined(step, (t, xp.zeros_like(t)), 7, 1e-9)
         eps = xp.maximum(eps, 0.0)
         limit = xp.where(proper & (log_delta < 0), self.loss_bound(reverse), 0.0) * nan_like(
             log_delta
