@@ -1,7 +1,6 @@
 """The worst of several experiments: the lower convex envelope of their trade-off functions."""
 
 import operator
-from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,7 +9,7 @@ from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.attacked import Attacked
 from jaxpriv.tradeoff.envelope import Envelope, finite_slope
-from jaxpriv.tradeoff.experiment import Point
+from jaxpriv.tradeoff.supporting import at_least, first_support, search, span, support
 
 
 @pytree
@@ -65,7 +64,7 @@ class Hull(Envelope):
         the one with the smallest alpha.
         """
         del reverse
-        return _first_support(*self._contacts(eps))
+        return first_support(*self._contacts(eps))
 
     def find_slope(self, alpha, reverse):
         del reverse
@@ -96,7 +95,7 @@ class Hull(Envelope):
         """
         own = [finite_slope(slope) for member in self.members for slope in member.slopes(alpha)]
         candidates = xp.stack([xp.zeros_like(alpha), *own])
-        first, look, unfinished = self._search(alpha, candidates)
+        first, look, unfinished = search(self._tried, alpha, candidates)
         if xp.any_jax(candidates):
             return xp.while_loop(unfinished, look, first).best
         state = look(first)
@@ -105,7 +104,7 @@ class Hull(Envelope):
             # NumPy goes on with those that are left, and without the candidates
             rest = ~found
             own = jax.tree.map(lambda leaf: leaf[rest], self)
-            _, look, unfinished = own._search(alpha[rest], candidates[:, rest])
+            _, look, unfinished = search(own._tried, alpha[rest], candidates[:, rest])
             state = jax.tree.map(lambda leaf: leaf[..., rest], state._replace(step=()))
             state = state._replace(step=1, tried=state.tried[:1])
             result[rest] = xp.while_loop(unfinished, look, state).best[0]
@@ -119,7 +118,7 @@ class Hull(Envelope):
         """
         if xp.any_jax(eps, self):
             log_deltas, points = self.aligned(eps.shape, eps.dtype)._contacts(eps)
-            contact = xp.max(log_deltas, 0), _first_support(log_deltas, points)
+            contact = xp.max(log_deltas, 0), first_support(log_deltas, points)
             return log_deltas, points.log_alpha[:, 0], contact
         at_first, points = self._contacts(eps[0])
         if len(eps) == 1:
@@ -130,52 +129,6 @@ class Hull(Envelope):
         )
         return xp.concatenate([at_first[:, None], others], 1), points.log_alpha, None
 
-    def _search(self, alpha, candidates):
-        """The loop: its start, its step, does it go on?"""
-
-        def choose(log_deltas, log_alpha, tried):
-            """(what of the candidates supports the envelope at alpha, is there any?)"""
-            supports = _support(log_deltas)
-            start, stop = _span(log_alpha, supports[:, 0])
-            found = (alpha >= start) & (alpha <= stop)
-            best = _row(tried, 0)
-            for index in range(1, len(candidates)):
-                take = supports[index - 1, index] & ~found
-                best, found = _where(take, _row(tried, index), best), found | take
-            return best, found | xp.isnan(alpha)
-
-        def look(state):
-            step, eps, low, high, near, best, found = state
-            log_deltas, log_alpha, contact = self._tried(eps)
-            tried, first = (eps, contact), xp.asarray(step == 0)
-            of_candidates, settled = (
-                choose(log_deltas, log_alpha, tried) if len(eps) > 1 else (best, found)
-            )
-            best = _where(first, of_candidates, _where(found, best, _row(tried, 0)))
-            beyond = _span(log_alpha, _support(log_deltas)[:, 0])[0] > alpha
-            low = xp.where(~first & beyond, eps[0], low)
-            high = xp.where(~first & ~beyond, eps[0], high)
-            found = xp.where(first, settled, found | near)
-            following = _chord(eps[0], log_deltas[:, 0], log_alpha, alpha, low, high)
-            # after so small a step of Newton's what is left is rounding
-            near = xp.abs(following - eps[0]) <= close * (1 + xp.abs(eps[0]))
-            near = near | (high - low <= close**2 * (1 + xp.abs(high)))
-            # a middle now and then ends what chords creep through
-            inside = (following >= low) & (following <= high) & xp.asarray(step % 4 < 3)
-            following = xp.where(near | inside, following, 0.5 * (low + high))
-            following = xp.broadcast_to(following, eps.shape)
-            return _Search(step + 1, following, low, high, near, best, found)
-
-        def unfinished(state):
-            return (state.step == 0) | ((state.step < _ROUNDS) & ~xp.all(state.found))
-
-        zero = xp.zeros_like(alpha)
-        contact = (zero, Point(zero, zero, zero, zero)) if xp.any_jax(candidates) else None
-        low, high = xp.min(candidates[1:], 0), xp.max(candidates[1:], 0)
-        no = xp.zeros(alpha.shape, bool)
-        close = xp.finfo(candidates.dtype).eps ** 0.5
-        return _Search(0, candidates, low, high, no, (zero, contact), no), look, unfinished
-
     def kinks(self, reverse):
         del reverse
         own = tuple(
@@ -184,7 +137,7 @@ class Hull(Envelope):
         log_deltas, points = self._contacts(
             xp.zeros(self.batch_shape(), xp.result_type(*jax.tree.leaves(self)))
         )
-        return own + _span(points.log_alpha, _support(log_deltas))
+        return own + span(points.log_alpha, support(log_deltas))
 
     def loss_bound(self, reverse):
         del reverse
@@ -227,7 +180,7 @@ class Hull(Envelope):
         """Both from one evaluation of all directions."""
         del reverse
         log_deltas, points = self._contacts(eps)
-        return xp.max(log_deltas, 0), _first_support(log_deltas, points)
+        return xp.max(log_deltas, 0), first_support(log_deltas, points)
 
     def bracket(self, low, high, reverse):
         """The largest lower and upper bounds;
@@ -294,23 +247,6 @@ class Hull(Envelope):
         return self
 
 
-_ROUNDS = 204  # of which a fourth are bisections: 51
-
-
-class _Search(NamedTuple):
-    """For a slope at alpha: those tried next (slopes, ...), the bracket's ends, will the next one
-    be it, the best (slope, contact) until now, and is that it?
-    """
-
-    step: Any
-    tried: jax.Array
-    low: jax.Array
-    high: jax.Array
-    near: jax.Array
-    best: tuple
-    found: jax.Array
-
-
 @pytree
 class Symmetric(Hull):
     """A hull of which one direction of one member is what happens in every step,
@@ -365,36 +301,9 @@ class Worst(Replaced):
         )
 
 
-def _chord(eps, log_deltas, log_alpha, alpha, low, high):
-    """The next slope for the straight piece above alpha, from the contacts of all directions with
-    lines of slope -x, x = e^eps; the end of the bracket where none lies to one of its sides.
-
-    Of the directions that touch right of alpha, and of those left of it, one has the largest
-    profile. Its point has beta = 1 - delta - x alpha, so that the chord from one to the other has
-    -slope x + (delta_1 - delta_2) / (alpha_1 - alpha_2): Newton's step for delta_1 = delta_2.
-    """
-    right = xp.exp(log_alpha) > alpha
-    (one, alpha_one), (other, alpha_other) = (
-        _at_least(xp.where(side, -log_deltas, xp.inf), (log_deltas, log_alpha))
-        for side in (right, ~right)
-    )
-    apart = xp.where(one > other, 1.0, -1.0) * -xp.expm1(-xp.abs(one - other))
-    over = xp.exp(xp.maximum(one, other) - eps - alpha_one) / -xp.expm1(alpha_other - alpha_one)
-    found = eps + xp.log1p(apart * over)
-    return xp.where(xp.any(right, 0), xp.where(xp.any(~right, 0), found, high), low)
-
-
-def _row(tree, index):
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def _where(condition, tree, other):
-    return jax.tree.map(lambda *pair: xp.where(condition, *pair), tree, other)
-
-
 def _largest_bracket(found):
     lower, upper, rate = (xp.stack(xp.broadcast_arrays(*column)) for column in zip(*found))
-    return xp.max(lower, 0), xp.max(upper, 0), _at_least(-upper, rate)
+    return xp.max(lower, 0), xp.max(upper, 0), at_least(-upper, rate)
 
 
 def _largest(values):
@@ -414,33 +323,3 @@ def _first_largest(values):
         more = value > result + 64 * xp.finfo(result.dtype).eps * xp.stop_gradient(size)
         result = xp.where(more | xp.isnan(value), value, result)
     return result
-
-
-def _support(log_deltas):
-    """Which directions (first axis) have the largest profile, up to rounding."""
-    worst = xp.max(log_deltas, 0)
-    slack = 16 * xp.finfo(worst.dtype).eps * (1 + xp.abs(worst))
-    return (log_deltas == worst) | (log_deltas >= worst - xp.where(xp.isfinite(slack), slack, 0.0))
-
-
-def _first_support(log_deltas, points):
-    """Of the supporting points that with the smallest alpha."""
-    return _at_least(xp.where(_support(log_deltas), points.log_alpha, xp.inf), points)
-
-
-def _at_least(keys, tree):
-    """The rows of a pytree at the first smallest of a few keys.
-    (argmin does not compile in float64 inside float32.)
-    """
-    least, chosen = keys[0], _row(tree, 0)
-    for row in range(1, keys.shape[0]):
-        less = keys[row] < least
-        least = xp.where(less, keys[row], least)
-        chosen = _where(less, _row(tree, row), chosen)
-    return chosen
-
-
-def _span(log_alpha, supports):
-    """Smallest and largest alpha among the supporting points: the ends of a straight piece."""
-    low = xp.min(xp.where(supports, log_alpha, xp.inf), 0)
-    return xp.exp(low), xp.exp(xp.max(xp.where(supports, log_alpha, -xp.inf), 0))

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv.tradeoff import hull
+from jaxpriv.tradeoff import hull, supporting
 from tests.slips import check_is_red
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -89,9 +89,9 @@ def nowhere(eps, *_):
 
 
 SLIPS = {
-    "bisections alone": (hull, "_chord", nowhere, check_few_looks),
-    "too few rounds": (hull, "_ROUNDS", 4, check_pieces),
-    "a chord that misses": (hull, "_chord", lambda eps, *_: eps + 1e-9, check_pieces),
+    "bisections alone": (supporting, "_chord", nowhere, check_few_looks),
+    "too few rounds": (supporting, "_ROUNDS", 4, check_pieces),
+    "a chord that misses": (supporting, "_chord", lambda eps, *_: eps + 1e-9, check_pieces),
 }
 
 
