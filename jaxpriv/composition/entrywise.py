@@ -2,7 +2,7 @@
 side.
 """
 
-from functools import wraps
+from functools import partial, wraps
 
 import jax
 import numpy as np
@@ -42,14 +42,22 @@ def entrywise(function, several=None):
             own = Kind(*(v if axis is None else next(left) for v, axis in zip(kind, axes)))
             return function(terms, values, own, None)[0]
 
-        on_processor = jax.default_backend() == "cpu"
-        one = _in_turn(one) if on_processor else one
-        if not shape:
-            return one(terms, values, *varying)
-        flat = _flat((terms, values, *varying), shape)
-        batch = None if on_processor else _TOGETHER
-        found = jax.lax.map(lambda entry: one(*entry), flat, batch_size=batch)
-        return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), found)
+        def each(one, together, given):
+            """Of entries (*shape, ...), so many together."""
+            if not shape:
+                return one(*given)
+            flat = _flat(given, shape)
+            found = jax.lax.map(lambda entry: one(*entry), flat, batch_size=together)
+            return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), found)
+
+        in_turn = partial(each, _in_turn(one), None)
+        given = terms, values, *varying
+        if jax.default_backend() == "cpu":
+            return in_turn(given)
+        # it may be a program for the processor all the same
+        return jax.lax.platform_dependent(
+            given, cpu=in_turn, default=partial(each, one, _TOGETHER)
+        )
 
     return wraps(function)(on_arrays)
 
