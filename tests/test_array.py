@@ -112,3 +112,32 @@ def test_a_slip_in_contracted_is_noticed(monkeypatch):
         return np.einsum("anm,jnm->ajm", one[:, :512], other[:, :512])
 
     check_is_red(monkeypatch, xp, "contracted", without_the_rest, check_contracted)
+
+
+def root_of_two(x, looks=None):
+    if looks is not None:
+        looks.append(1)
+    return 0.5 * (x + 2 / x)
+
+
+def check_refined():
+    start, looks = np.array([1.0, 5.0, np.nan]), []
+    found = xp.refined(lambda x: root_of_two(x, looks), start, 40, 1e-9)
+    np.testing.assert_allclose(found, [2**0.5, 2**0.5, np.nan], rtol=1e-15)
+    assert 5 <= len(looks) <= 7
+    pair = xp.refined(lambda pair: (root_of_two(pair[0]), pair[1] + 1), (start[:2], 0), 40, 1e-9)
+    assert pair[1] == len(looks)
+    few = [xp.refined(root_of_two, make(start[:2]), 2, 1e-9) for make in (np.asarray, jnp.asarray)]
+    np.testing.assert_allclose(*few, rtol=1e-15)
+    assert abs(few[0][1] - 2**0.5) > 0.1
+    inside = jax.jit(lambda x: xp.refined(root_of_two, x, 40, 1e-9))(start)
+    np.testing.assert_allclose(inside, found, rtol=1e-15)
+
+
+def test_refined():
+    check_refined()
+
+
+@pytest.mark.parametrize("wrong", [lambda *_: True, lambda *_: False])
+def test_a_slip_in_refined_is_noticed(wrong, monkeypatch):
+    check_is_red(monkeypatch, xp, "_stands", wrong, check_refined)
