@@ -183,6 +183,9 @@ def place(terms, eps, kind, guess=None):
     total, _, second = cumulants(stacked(terms, d.shape[0]), on_axis(kind, side, d))
     beyond = total - side * eps * d
     beyond = xp.where(xp.isnan(beyond), xp.inf, beyond)  # what is out of range bounds nothing
+    # beyond the saddle exponents rise, for K is convex: a lower one has too few nodes
+    fallen = (d > saddle * (1 + 1e-9)) & (beyond < beyond[0] - 1.0) & ~inner
+    beyond = xp.where(fallen, xp.inf, beyond)
     further, d, total, spread = d, d[:_NEARER], total[:_NEARER], xp.sqrt(second[:_NEARER])
     height = total + log_factor(kind, side, d, eps)
     estimate = xp.minimum(height[0] - 0.5 * xp.log(2 * math.pi * (second[0] + 1 / saddle**2)), 0.0)

@@ -146,7 +146,7 @@ class Sampled(Stepped):
     @staticmethod
     def most(nodes):
         """The largest number of nodes where it may follow the question."""
-        return nodes
+        return 4 * nodes
 
     def cumulants(self, c):
         """(K, K', K''), to about e^-`rough` and rounding; without derivatives by the rate."""

@@ -74,10 +74,6 @@ class SubsampledChiSquareTransform(Sampled):
         silent = self.nc == 0
         return silent, replace(self, nc=xp.where(silent, 1.0, self.nc))
 
-    @staticmethod
-    def most(nodes):
-        return 4 * nodes
-
     def strip(self):
         # below the zeros of 1+u, as for a normal law
         return xp.minimum(0.45 * math.pi / self.mu, _STRIP)

@@ -14,6 +14,8 @@ from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
 
+_POINTS = 64
+
 
 @pytree
 class SubsampledGaussianTransform(Sampled):
@@ -38,8 +40,30 @@ class SubsampledGaussianTransform(Sampled):
         )
         low = xp.minimum(xp.maximum(s * mu, flat), 0.0) - REACH
         high = xp.maximum(xp.maximum(mu, s * mu), 0.0) + REACH
+        if not xp.any_jax(s, high):  # a program has its number of nodes
+            high = np.where(s > 1, np.minimum(high, self._enough(s)), high)
         # for the derivative by the rate
         return low - xp.where(self.rate >= 1, xp.minimum(mu, REACH), 0.0), high
+
+    def _enough(self, s):
+        """By NumPy the z beyond which hardly anything of (1+u)^s is left, s > 1, for losses are so
+        seldom large.
+
+        With 1+u = (1-r)(1+v), v = e^(mu z - b): from where on s log(1+v) <= z^2/2 - z - 36, what
+        lies beyond z >= 2^1/2 REACH is less than e^-49 of M >= 1 (Jensen). Between two points v is
+        less than at the right one, and the other side more than at the left one; beyond the last
+        one log(1+v) <= e^-b + mu z, and s e^-b and s mu z are at most z^2/8 each.
+        """
+        mu, some = self.mu, np.where(self.rate < 1, self.rate, 0.5)
+        log_odds = np.log(some) - np.log1p(-some)
+        start, size = math.sqrt(2) * REACH, np.exp(log_odds - mu * mu / 2)
+        last = np.maximum(np.maximum(8 * s * mu, np.sqrt(8 * s * size)), 2 * start)
+        share = np.linspace(0.0, 1.0, _POINTS).reshape((-1,) + (1,) * last.ndim)
+        z = start * (last / start) ** share
+        pulled = s * np.logaddexp(0.0, mu * z[1:] - mu * mu / 2 + log_odds)
+        above = pulled > z[:-1] ** 2 / 2 - z[:-1] - 36
+        end = np.max(np.where(above, z[1:], start), 0)
+        return np.where(self.rate < 1, np.maximum(end, mu + REACH), np.inf)
 
     def log_weight(self, x):
         return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
