@@ -170,9 +170,12 @@ def place(terms, eps, kind, guess=None):
     saddle = xp.exp(newton_in_bracket(excess, low, high, start=start, tolerance=_SHY) - 3 * _SHY)
 
     # nearer to the pole the integrand is a little higher, but a heavy tail weighs less, and its
-    # aliases come down earlier: most candidates are near, for only a little is allowed
-    steps = xp.arange(_NEARER, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
-    share = xp.where(inner, 1.0, 2.0 ** (-0.107 * steps**2))
+    # aliases come down earlier
+    share = xp.where(
+        inner,
+        1.0,
+        2.0 ** (-0.75 * xp.arange(_NEARER, dtype=eps.dtype)).reshape((-1,) + (1,) * eps.ndim),
+    )
     # Chernoff's bounds of aliases, further from the pole than the saddle and before the other one
     k = 1.6 * xp.arange(1.0, _FURTHER + 1, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
     further = xp.where(inner, 1 - (1 - saddle) * 0.5**k, saddle * (1 + 2.0 ** (k - 6.6)))
