@@ -14,7 +14,7 @@ from jaxpriv.composition.sampled import REACH, Sampled
 from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
 
-_POINTS = 64
+_POINTS = 64  # a tenth apart, mostly, where s mu is some hundreds
 
 
 @pytree
@@ -54,7 +54,7 @@ class SubsampledGaussianTransform(Sampled):
         less than at the right one, and the other side more than at the left one; beyond the last
         one log(1+v) <= e^-b + mu z, and s e^-b and s mu z are at most z^2/8 each.
         """
-        mu, some = self.mu, np.where(self.rate < 1, self.rate, 0.5)
+        mu, some, s = self.mu, np.where(self.rate < 1, self.rate, 0.5), np.maximum(s, 1.0)
         log_odds = np.log(some) - np.log1p(-some)
         start, size = math.sqrt(2) * REACH, np.exp(log_odds - mu * mu / 2)
         last = np.maximum(np.maximum(8 * s * mu, np.sqrt(8 * s * size)), 2 * start)
