@@ -3,20 +3,21 @@
 from jaxpriv import _array as xp
 
 BLOCK = 16  # frequencies to a table
-_ROWS = 16  # such blocks at a time by NumPy, to which a call costs as much as a thousand numbers
+# such blocks at a time: by NumPy, to which a call costs as much as a thousand numbers; in a program,
+# in which each turn of a loop costs as much as some blocks, and dozens on an accelerator
+_BY_NUMPY, _IN_PROGRAMS = 16, 8
 
 
 def blocks_at_once(value):
     """How many blocks of frequencies a `line` advances by."""
-    return 1 if xp.any_jax(value) else _ROWS
+    return _IN_PROGRAMS if xp.any_jax(value) else _BY_NUMPY
 
 
 def rows_at_once(value):
     """(how many frequencies to a row, how many rows) make these blocks where a product of matrices
     serves: fewer rows leave less outside of it, and longer ones take longer to set up.
     """
-    several = blocks_at_once(value)
-    return (2 * BLOCK, several // 2) if several > 1 else (BLOCK, 1)
+    return 2 * BLOCK, blocks_at_once(value) // 2
 
 
 def block_of_frequencies(first, spacing):

@@ -137,8 +137,6 @@ def _apart(ratio):
 
 def _farthest(before, apart):
     """For every frequency the largest up to its block's end, `before` included."""
-    if len(apart) == BLOCK:
-        return xp.maximum(xp.max(apart, 0), before)[None]
     blocks = xp.max(apart.reshape((-1, BLOCK, *apart.shape[1:])), 1)
     return xp.repeat(xp.running_max(xp.maximum(blocks, before)), BLOCK, 0)
 
