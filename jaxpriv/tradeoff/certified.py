@@ -113,6 +113,9 @@ def _up(value):
 def bounds_of_epsilon(experiment, delta):
     """(lower, upper) of a certified epsilon at delta."""
     lowest, highest = _logarithms(delta)
+    if not is_traced(delta):
+        # the logarithms are exact; a larger delta is safe for what else is asked: is as much told?
+        delta = np.where(np.asarray(delta) > 0, np.fmax(delta, _TINY), delta)
     bounds_of = by_all_means(evaluate.bounds_of_epsilon)
     return certified(bounds_of, experiment, lowest, highest, delta, nothing=_no_epsilon)
 
@@ -214,8 +217,8 @@ def _beyond_subnormals(low, high):
 
 
 def _without_subnormals(experiment, values, least):
-    """The arguments in float64, once; four times where any is subnormal: curve and values with zero
-    (of values `least`) or the least normal number instead.
+    """The arguments in float64, once; with zero (of values `least`) and the least normal number
+    instead where the curve, or any value, is subnormal.
     """
 
     def float64(leaf):
@@ -235,12 +238,12 @@ def _without_subnormals(experiment, values, least):
         )
 
     given = jax.tree.map(float64, (experiment, values))
-    if not any(lost(np.asarray(leaf)).any() for leaf in jax.tree.leaves(given)):
-        return [given]
-    return [
-        (replaced(given[0], a), replaced(given[1], b))
-        for a, b in itertools.product((0.0, _TINY), (least, _TINY))
+    ends = [
+        [replaced(tree, end) for end in (lowest, _TINY)]
+        if any(lost(np.asarray(leaf)).any() for leaf in jax.tree.leaves(tree)) else [tree]
+        for tree, lowest in zip(given, (0.0, least))
     ]
+    return list(itertools.product(*ends))
 
 
 def _of_whole_steps(bounds_of, falling, experiment, values):
