@@ -3,8 +3,8 @@
 from jaxpriv import _array as xp
 
 BLOCK = 16  # frequencies to a table
-# such blocks at a time: by NumPy, to which a call costs as much as a thousand numbers; in a program,
-# in which each turn of a loop costs as much as some blocks, and dozens on an accelerator
+# such blocks at a time: by NumPy, to which a call costs as much as a thousand numbers; in programs,
+# in which each turn of a loop costs as much as some blocks, and as dozens on an accelerator
 _BY_NUMPY, _IN_PROGRAMS = 16, 8
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.composition.blocks import BLOCK
+from jaxpriv.composition.decisive import single_steps
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import LIMIT, follow, plain_paths
-from jaxpriv.composition.inversion import single_steps
 from jaxpriv.composition.kept import Kept, Target
 from jaxpriv.composition.line import (
     DELTA,

@@ -23,13 +23,13 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.composition.decisive import beside_small_losses
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import follow, plain_paths
-from jaxpriv.composition.line import Kind, Term, along, on_axis
+from jaxpriv.composition.line import Term, along, on_axis, tilted
 from jaxpriv.composition.logs import logs_of, side_of
 from jaxpriv.composition.nearby import logs_nearby
 from jaxpriv.composition.slopes import by_each
-from jaxpriv.composition.transforms import UNKNOWN
 
 
 @partial(entrywise, several=logs_nearby)
@@ -44,26 +44,8 @@ def invert(terms, eps, kind, patience):
         logs = logs_of(line, height, sums)
         if np.all(logs.followed):
             return logs, done
-    # differences are good enough for a slope that steers a search, and less to compile; the saddle
-    # knows the scale of the losses
-    scale = 1 / (1 + xp.abs(on_axis(kind, line.side, line.d))) + xp.abs(eps)
-    step = xp.finfo(eps.dtype).eps ** 0.375 * scale
-    below = xp.where(eps >= 0, xp.maximum(eps - step, 0.0), eps - step)  # and their sign
-    after, seldom, before = single_steps(terms, xp.stack([eps + step, eps, below]), kind)
-    return logs_of(line, height, sums, seldom, (after - before) / (eps + step - below)), done
-
-
-def single_steps(terms, eps, kind):
-    """log of the sum over the steps of what one of them alone gives,
-    as if no two ever told anything.
-    """
-    parts = []
-    kind = Kind(*(value[..., None] if np.ndim(value) else value for value in kind))
-    for term in terms:
-        some = term.count > 0
-        once = xp.log(xp.where(some, term.count, 1.0)) + term.transform.once(eps[..., None], kind)
-        parts.append(xp.where(some, once, UNKNOWN))
-    return xp.logsumexp(xp.concatenate(parts, -1), -1)
+    c = on_axis(kind, line.side, line.d)
+    return logs_of(line, height, sums, *beside_small_losses(terms, tilts, c, eps, kind)), done
 
 
 @xp.custom_jvp
@@ -88,7 +70,7 @@ def _log_result_jvp(primals, tangents):
 
 class Gradient(NamedTuple):
     """The logs of one integral, and how the log of the side that was integrated moves: by every
-    array of the terms, and by eps; seldom: is it the one of `single_steps`?
+    array of the terms, and by eps; seldom: is it that of `beside_small_losses` at c?
     """
 
     result: jax.Array
@@ -97,12 +79,13 @@ class Gradient(NamedTuple):
     by_terms: Any
     by_eps: jax.Array
     seldom: jax.Array
+    c: jax.Array
 
     @classmethod
     def none(cls, terms, eps):
         """Zeros of its shapes."""
         zero = xp.zeros_like(eps)
-        return cls(zero, zero, zero, jax.tree.map(xp.zeros_like, terms), zero, zero > 0)
+        return cls(zero, zero, zero, jax.tree.map(xp.zeros_like, terms), zero, zero > 0, zero)
 
     def of_result(self, change):
         """The changes of log result and of log rest by one of the side that was integrated."""
@@ -115,7 +98,13 @@ class Gradient(NamedTuple):
 def changes(found, terms, eps, kind):
     """(tangents of the terms -> how they move what a `Gradient` was found for, how eps does)."""
     still = jax.tree.map(_no_tangent, terms)
-    _, seldom = jax.linearize(lambda t, e: single_steps(t, e, kind), terms, eps)
+
+    def single(terms, eps):
+        # elsewhere a line on which all is finite, for nothing times infinity is no derivative
+        c = xp.stop_gradient(xp.where(found.seldom, found.c, kind.pole + 1.0))
+        return beside_small_losses(terms, tilted(terms, c), c, eps, kind)[0]
+
+    _, seldom = jax.linearize(single, terms, eps)
 
     def by_terms(tangents):
         parts = jax.tree.leaves(jax.tree.map(_dot, found.by_terms, tangents))
@@ -162,7 +151,8 @@ def gradient(terms, eps, kind, patience):
     (changes, counts), sums, done = follow(
         terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
     )
-    result, rest, seldom, *_ = side_of(line, height, sums, single_steps(terms, eps, kind))
+    alone, _ = beside_small_losses(terms, tilts, c[..., 0], eps, kind)
+    result, rest, seldom, *_ = side_of(line, height, sums, alone)
     value = sums.value[..., None]
     by_terms = []
     for term, tilt, zero, change, count in zip(terms, tilts, at_zero, changes, counts):
@@ -171,4 +161,4 @@ def gradient(terms, eps, kind, patience):
         parts = [next(slopes) if xp.issubdtype(leaf.dtype, xp.inexact) else leaf for leaf in leaves]
         by_terms.append(Term(jax.tree.unflatten(structure, parts), tilt.value + count / value))
     by_eps = -sums.slope / sums.value
-    return Gradient(result, rest, line.side, tuple(by_terms), by_eps, seldom), done
+    return Gradient(result, rest, line.side, tuple(by_terms), by_eps, seldom, c[..., 0]), done

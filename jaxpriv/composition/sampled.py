@@ -269,6 +269,13 @@ class TiltedSampled:
     def probability(self):
         return xp.exp(self.exponent - self.value)
 
+    def small(self, most):
+        """(K, K', K'') of what has losses below `most`, or of all where nothing has."""
+        counts = self.loss < most
+        exponent = xp.where(counts | ~xp.any(counts, 0), self.exponent, -xp.inf)
+        total, mean, variance = xp.log_mean_variance(exponent, self.loss)
+        return total, self.sign * mean, variance
+
     @cached_property
     def height(self):
         """How far the path is lifted: half way to the branch points,

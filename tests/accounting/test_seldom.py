@@ -4,11 +4,13 @@ what is known then.
 
 import math
 
+import jax
 import mpmath
 import numpy as np
 import pytest
 
 from jaxpriv import worst_case
+from jaxpriv.composition import decisive
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from tests.slips import check_is_red
 
@@ -91,3 +93,62 @@ def test_narrow(setting):
     assert delta * (1 - 1e-4) <= upper
     # the other direction tells no more, and hardly less
     assert 0.9 * high < curve.reversed().epsilon_bounds(delta)[1] <= high * (1 + 1e-9)
+
+
+# noise, rate, steps, eps: a single step decides, and the others' losses are no small part
+DECIDED = [(1.8177, 0.0015393, 7298.0, 1.507), (1.9528, 0.0013568, 7384.0, 4.3737),
+           (1.999, 0.0017467, 660.0, 0.70373), (1.47394, 2.75938e-5, 6861.0, 1.08331),
+           (3.56957, 0.000606661, 31.0, 0.766003)]  # fmt: skip
+
+
+@jax.jit
+def inside(noise, rate, steps, eps):
+    return worst_case.subsampled_gaussian(noise, rate, steps).log_delta(eps)
+
+
+def check_decided():
+    """Frequencies do not end there in a program; without the others they said e^-99.4, not e^-95.9,
+    of the first.
+    """
+    for noise, rate, steps, eps in DECIDED:
+        low, high = worst_case.subsampled_gaussian(noise, rate, steps).log_delta_bounds(eps)
+        assert low - 0.04 < inside(noise, rate, steps, eps) < high + 0.04
+
+
+@pytest.mark.slow
+def test_decided(monkeypatch):
+    check_decided()
+    true = decisive.of_small_losses
+
+    def nothing(*args):
+        return [0 * part for part in true(*args)]
+
+    def check_anew():
+        jax.clear_caches()
+        check_decided()
+
+    check_is_red(monkeypatch, decisive, "of_small_losses", nothing, check_anew)
+    jax.clear_caches()
+
+
+@pytest.mark.slow
+def test_one_step_is_as_it_is():
+    """There are no others then, though its frequencies do not end."""
+    for noise, rate, eps in [(1.0, 0.5, 700.0), (30.0, 1e-8, 0.0), (1.0, 0.01, 30.0)]:
+        low, high = worst_case.subsampled_gaussian(noise, rate, 1).log_delta_bounds(eps)
+        assert inside(noise, rate, 1.0, eps) == pytest.approx(0.5 * (low + high), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_derivatives_where_a_step_decides():
+    """The tilt is not moved with the parameters, nor the slope: a few percent."""
+    for setting in DECIDED:
+        value, slopes = jax.value_and_grad(inside, (0, 1, 3))(*setting)
+        assert value == pytest.approx(float(inside(*setting)), rel=1e-12)
+        for i, slope in zip((0, 1, 3), slopes):
+            step = 1e-4 * setting[i]
+            up, down = (
+                inside(*(x + side * step * (i == k) for k, x in enumerate(setting)))
+                for side in (1, -1)
+            )
+            assert slope == pytest.approx(float((up - down) / (2 * step)), rel=0.04)
