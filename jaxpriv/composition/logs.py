@@ -10,7 +10,7 @@ from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 
 _ROUGH, _EXACT = 1e-2, 1e-6  # of the result, what may be left out
-_NOISE = 0.3  # of the result, rounding beyond which other approximations are better
+_NOISE = 0.01  # of the result, rounding beyond which other approximations are better
 # of `Sums.size`, a bound, what rounding makes up: so none of 231 random settings that counted as
 # exact was further off than its bracket is wide, and 2 that were exact did not count
 _SEEN = 1 / 300

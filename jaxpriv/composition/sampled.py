@@ -269,11 +269,15 @@ class TiltedSampled:
     def probability(self):
         return xp.exp(self.exponent - self.value)
 
-    def small(self, most):
-        """(K, K', K'') of what has losses below `most`, or of all where nothing has."""
+    def small(self, most, further):
+        """(K, K', K'') of what has losses below `most`, or of all where nothing has, as much
+        further (k, ...) than this line is.
+        """
         counts = self.loss < most
-        exponent = xp.where(counts | ~xp.any(counts, 0), self.exponent, -xp.inf)
-        total, mean, variance = xp.log_mean_variance(exponent, self.loss)
+        counts = counts | ~xp.any(counts, 0)
+        exponent = (self.exponent + 0 * most)[:, None] + self.sign * further * self.loss[:, None]
+        exponent = xp.where(counts[:, None], exponent, -xp.inf)
+        total, mean, variance = xp.log_mean_variance(exponent, self.loss[:, None] + 0 * further)
         return total, self.sign * mean, variance
 
     @cached_property
