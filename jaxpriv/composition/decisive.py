@@ -31,7 +31,8 @@ def beside_small_losses(terms, tilts, c, eps, kind):
     K that of small losses: S is normal once it is tilted by t, and g straight over its width. Where
     that is less than without the others, or the last part is large, t is not the tilt that counts.
     """
-    far = saddle_of_small(*xp.stop_gradient((terms, tilts, c, eps)), kind)
+    frozen = xp.stop_gradient((terms, tilts, c, eps))
+    far = saddle_of_small(*frozen, kind=kind)
     small = small_losses(terms, tilts, c, eps, xp.stack([xp.zeros_like(c), kind.pole + far - c]))
     both = [[[part[k] for part in one] for one in small] for k in range(2)]
     total, mean, variance = of_others(terms, both[0], eps)

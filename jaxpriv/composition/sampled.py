@@ -275,9 +275,10 @@ class TiltedSampled:
         """
         counts = self.loss < most
         counts = counts | ~xp.any(counts, 0)
-        exponent = (self.exponent + 0 * most)[:, None] + self.sign * further * self.loss[:, None]
+        loss = self.loss[:, None]
+        exponent = self.exponent[:, None] + self.sign * further * loss
         exponent = xp.where(counts[:, None], exponent, -xp.inf)
-        total, mean, variance = xp.log_mean_variance(exponent, self.loss[:, None] + 0 * further)
+        total, mean, variance = xp.log_mean_variance(exponent, loss)
         return total, self.sign * mean, variance
 
     @cached_property
