@@ -31,8 +31,7 @@ def beside_small_losses(terms, tilts, c, eps, kind):
     K that of small losses: S is normal once it is tilted by t, and g straight over its width. Where
     that is less than without the others, or the last part is large, t is not the tilt that counts.
     """
-    frozen = xp.stop_gradient((terms, tilts, c, eps))
-    far = saddle_of_small(*frozen, kind=kind)
+    far = saddle_of_small(terms, tilts, c, eps, kind)
     small = small_losses(terms, tilts, c, eps, xp.stack([xp.zeros_like(c), kind.pole + far - c]))
     both = [[[part[k] for part in one] for one in small] for k in range(2)]
     total, mean, variance = of_others(terms, both[0], eps)
@@ -66,6 +65,7 @@ def where_none_decides(terms, small, tilt, eps, kind):
 
 def saddle_of_small(terms, tilts, c, eps, kind):
     """How far from the pole the saddle of small losses is, found among the nodes that there are."""
+    terms, tilts, c, eps = xp.stop_gradient((terms, tilts, c, eps))
 
     def halved(_, ends):
         low, high = ends
