@@ -423,6 +423,13 @@ def while_loop(goes_on, step, state):
     return jax.lax.while_loop(goes_on, step, state)
 
 
+def cond(needed, function, otherwise):
+    """function() or otherwise(), by a scalar: one of them in a program that is not batched."""
+    if any_jax(needed):
+        return jax.lax.cond(needed, function, otherwise)
+    return function() if needed else otherwise()
+
+
 def fori_loop(start, stop, step, state, settled=None):
     """`jax.lax.fori_loop`; by NumPy it ends as soon as a step has been taken after
     which `settled`(state).

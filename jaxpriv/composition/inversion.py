@@ -30,6 +30,7 @@ from jaxpriv.composition.line import Term, along, on_axis, tilted
 from jaxpriv.composition.logs import logs_of, side_of
 from jaxpriv.composition.nearby import logs_nearby
 from jaxpriv.composition.slopes import by_each
+from jaxpriv.composition.transforms import UNKNOWN
 
 
 @partial(entrywise, several=logs_nearby)
@@ -40,12 +41,20 @@ def invert(terms, eps, kind, patience):
     _, sums, done = follow(
         terms, eps, kind, line, tilts, paths, nothing, (), xp.zeros_like(eps), patience=patience
     )
-    if not xp.any_jax(eps):
-        logs = logs_of(line, height, sums)
-        if np.all(logs.followed):
-            return logs, done
-    c = on_axis(kind, line.side, line.d)
-    return logs_of(line, height, sums, *beside_small_losses(terms, tilts, c, eps, kind)), done
+    logs = logs_of(line, height, sums)
+    if not xp.any_jax(eps) and np.all(logs.followed):
+        return logs, done
+    seldom = _where_needed(~logs.followed, terms, tilts, line, eps, kind)
+    return logs_of(line, height, sums, *seldom), done
+
+
+def _where_needed(needed, terms, tilts, line, eps, kind):
+    """`beside_small_losses` on the line if any entry needs it."""
+    return xp.cond(
+        xp.any(needed & (line.side > 0)),
+        lambda: beside_small_losses(terms, tilts, on_axis(kind, line.side, line.d), eps, kind),
+        lambda: (xp.full_like(eps, UNKNOWN), xp.zeros_like(eps)),
+    )
 
 
 @xp.custom_jvp
@@ -151,7 +160,8 @@ def gradient(terms, eps, kind, patience):
     (changes, counts), sums, done = follow(
         terms, eps, kind, line, tilts, paths, visit, start, xp.zeros_like(eps), patience=patience
     )
-    alone, _ = beside_small_losses(terms, tilts, c[..., 0], eps, kind)
+    needed = ~logs_of(line, height, sums).followed
+    alone, _ = _where_needed(needed, terms, tilts, line, eps, kind)
     result, rest, seldom, *_ = side_of(line, height, sums, alone)
     value = sums.value[..., None]
     by_terms = []
