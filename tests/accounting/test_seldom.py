@@ -137,7 +137,7 @@ UNDECIDED = [(3.41805, 0.00102315, 934.0, 0.109456), (4.88355, 0.00140748, 1080.
 
 
 def check_undecided():
-    """The first was e^-136, and is e^-71.6; of the last an epsilon was 0."""
+    """The first was e^-136, and is e^-71.6; the first epsilon was 0."""
     for noise, rate, steps, eps in UNDECIDED:
         low, high = worst_case.subsampled_gaussian(noise, rate, steps).log_delta_bounds(eps)
         assert low - 0.02 < inside(noise, rate, steps, eps) < high + 0.02

@@ -349,3 +349,16 @@ def test_levels_below_normal_numbers(alpha):
         for ask in (curve.precision_bounds, curve.posterior_bounds):
             low, high = ask(alpha, 0.01)
             assert 0 <= low <= high <= 1
+
+
+def test_a_subnormal_delta_is_asked_once(monkeypatch):
+    """Its logarithm is exact; how much is told is compared on the safe side."""
+    asked, true = [], evaluate.bounds_of_epsilon
+    monkeypatch.setattr(
+        evaluate, "bounds_of_epsilon", lambda *args: asked.append(args) or true(*args)
+    )
+    low, high = worst_case.gaussian(1.0).epsilon_bounds(1e-310)
+    assert len(asked) == 1
+    assert 0 < high - low < 1e-9
+    for told in (1e-310, 3e-310):
+        assert worst_case.approximate_dp(1.0, told).epsilon_bounds(2e-310)[1] == np.inf
