@@ -12,10 +12,12 @@ law with the lower ones. A lattice for all of them has to show the rare losses o
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.composition import light
 from jaxpriv.composition.chain import bound_of_mean, powers
 from jaxpriv.composition.enclosure import brackets_on_lines, from_other_direction
 from jaxpriv.composition.line import Term, cumulants
@@ -29,6 +31,7 @@ from jaxpriv.tradeoff.stepping import stepped_out
 _ONE, _SEVERAL, _COARSE = 2048, 1024, 256  # points of one step's law, of several; of an outline
 _MOST = 64  # steps beside
 _NEGLIGIBLE = 40.0  # of log delta: what is that much less is not followed
+_FAINT = 20.0  # what is that much less is hardly anything
 _TRIES, _CLOSE = 12, 1e-9  # steps of Newton's, of log delta
 
 
@@ -39,9 +42,10 @@ class Beside:
 
     def __init__(self, terms, steps, reverse):
         self._steps, self._reverse, self._reach = steps, reverse, np.inf
-        # (terms, the lines that were placed) of both
-        self._directions: list[tuple[list[Term], list]] = [
-            ([Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms], [])
+        # (terms, log of what they miss, the lines that were placed) of both
+        self._directions: list[tuple[Any, Any, list]] = [
+            ([Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms],
+             -np.inf, [])
             for when in (reverse, not reverse)]
         self._normal = None
         if all(isinstance(term.transform, GaussianTransform) for term in terms):
@@ -63,12 +67,15 @@ class Beside:
         """The `Sides` of the few, for an eps at which delta is about e^log_delta; None where lines
         are no good for the many.
         """
-        (lower,), (upper,), _ = self._many(np.asarray([eps]))
-        if not upper - lower < 1:
+        upper = self._known(eps, log_delta)
+        if upper is None:
+            self._leave_out(eps, log_delta)
+            upper = self._known(eps, log_delta)
+        if upper is None:
             return None
         least = (upper if log_delta is None else log_delta) - _NEGLIGIBLE
         tilts = 2.0 ** np.arange(-3.0, 9.0)
-        known = [cumulants(terms, tilts) for terms, _ in self._directions]
+        known = [cumulants(terms, tilts) for terms, *_ in self._directions]
         # from where on less is left of the many in both directions (Chernoff)
         self._reach = float(max(np.nanmin((value - least) / tilts) for value, _, _ in known))
         single = sum(count for _, count in self._steps) == 1
@@ -76,6 +83,24 @@ class Beside:
         aim = aimed(self._outline(eps, tilts, *known[0]), eps)
         return powers(self._steps, self._tails, self._reverse, aim, _ONE if single else _SEVERAL,
                       floor)
+
+    def _known(self, eps, log_delta):
+        """An upper bound of the many's log delta; None where it is neither known nor hardly
+        anything of what is looked for.
+        """
+        (lower,), (upper,), _ = self._many(np.asarray([eps]))
+        little = log_delta is not None and upper < log_delta - _FAINT
+        return upper if upper - lower < 1 or little else None
+
+    def _leave_out(self, eps, log_delta):
+        """The many's large losses, of which hardly anything comes at eps."""
+        def left(terms, _, lines):
+            del lines
+            if log_delta is None:
+                return *light.without_large(terms, np.asarray(eps)), []
+            return *light.without_share(terms, np.asarray(log_delta)), []
+
+        self._directions = [left(*known) for known in self._directions]
 
     def _outline(self, eps, tilts, value, mean, variance):
         """The law of the many, coarsely: normal once it is tilted towards eps."""
@@ -164,9 +189,10 @@ def _on_lines(directions, eps, reach):
     is bounded by what is known before: delta falls.
     """
     found, size = np.full((3, eps.size), np.nan), np.minimum(np.abs(eps), reach)
-    for (terms, lines), where in zip(directions, (eps >= 0, eps < 0), strict=True):
+    for (terms, missed, lines), where in zip(directions, (eps >= 0, eps < 0), strict=True):
         if where.any():
-            found[:, where] = brackets_on_lines(terms, size[where], lines)
+            lines_say = brackets_on_lines(terms, size[where], lines)
+            found[:, where] = light.with_missed(lines_say, missed)
     found[0, np.abs(eps) > reach] = -np.inf
     lower, upper, rate = from_other_direction(eps, found)
     order = np.argsort(eps)

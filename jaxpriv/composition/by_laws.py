@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import line
+from jaxpriv.composition import light, line
 from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import invert, log_result
@@ -37,7 +37,9 @@ def log_delta(terms, eps):
     """
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
-    logs = invert(terms, line.before_largest(terms, eps), DELTA)
+    inner = line.before_largest(terms, eps)
+    logs = invert(terms, inner, DELTA)
+    logs = light.inverted(terms, inner, DELTA, logs, ~logs.exact)
     lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= DEEP)
     return by_laws(terms, (logs.result, logs.rest), lost, _in_bracket, eps, logs.result)
 

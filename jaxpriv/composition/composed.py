@@ -3,6 +3,7 @@ its questions as inverse transforms.
 """
 
 import operator
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -10,15 +11,11 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import line
+from jaxpriv.composition import enclosure, light, line
 from jaxpriv.composition.by_laws import DEEP, by_laws, has_laws, laws_of, log_delta
 from jaxpriv.composition.directed import Directed
-from jaxpriv.composition.enclosure import (
-    bracket,
-    brackets_near,
-    epsilon_bracket,
-    from_other_direction,
-)
+from jaxpriv.composition.enclosure import from_other_direction
+from jaxpriv.composition.ended import may_end
 from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
 from jaxpriv.composition.kept import Target
 from jaxpriv.composition.line import (
@@ -34,7 +31,6 @@ from jaxpriv.composition.line import (
 )
 from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.pieces import audible, behind
-from jaxpriv.composition.roots import root
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_hull import HullTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
@@ -58,6 +54,8 @@ class Composed(Directed):
 
     terms: tuple
 
+    brackets_by: ClassVar[Any] = enclosure  # `bracket`, `brackets_near` and `epsilon_bracket`
+
     def batch_shape(self):
         return xp.broadcast_shapes(*(xp.shape(leaf)[:-1] for leaf in jax.tree.leaves(self.terms)))
 
@@ -69,7 +67,7 @@ class Composed(Directed):
             wanted = bool if xp.is_bool(leaf) else dtype
             return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
 
-        return Composed(
+        return type(self)(
             tuple(audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype)))
         )
 
@@ -103,7 +101,7 @@ class Composed(Directed):
         )
 
     def directed(self, reverse):
-        return Composed(self._directed(reverse))
+        return type(self)(self._directed(reverse))
 
     def _leaks(self):
         """Is there any loss at all?"""
@@ -138,7 +136,7 @@ class Composed(Directed):
     def bracket(self, low, high, reverse):
         """Of whole steps, at one eps = low = high."""
         del low
-        found = bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
+        found = self.brackets_by.bracket(self._directed((high < 0) ^ reverse), xp.abs(high))
         return self._below_gaussian(high, *from_other_direction(high, found))
 
     def _below_gaussian(self, eps, lower, upper, rate):
@@ -161,13 +159,14 @@ class Composed(Directed):
         if xp.any_jax(self, center):
             return super().brackets_near(center, ends, reverse)
         flipped, center, sizes = center < 0, np.abs(center), np.abs(ends)
-        found = brackets_near(self._directed(flipped ^ reverse), center, sizes)
+        found = self.brackets_by.brackets_near(self._directed(flipped ^ reverse), center, sizes)
         other = (ends < 0) != flipped
         some = other.any(0)
         if some.any():
             own = jax.tree.map(lambda leaf: leaf[some], self)
             direction = ~flipped[some] ^ reverse
-            more = brackets_near(own._directed(direction), center[some], sizes[..., some])
+            terms = own._directed(direction)
+            more = self.brackets_by.brackets_near(terms, center[some], sizes[..., some])
             found = [np.array(part) for part in found]
             for whole, part in zip(found, more):
                 whole[other] = part[other[..., some]]
@@ -189,7 +188,7 @@ class Composed(Directed):
         nothing = (lowest >= 0) | (advantage_bound(terms) <= np.exp(lowest))
         if nothing.all():
             return np.zeros(log_delta.shape), np.zeros(log_delta.shape)
-        found = epsilon_bracket(terms, lowest, log_delta)
+        found = self.brackets_by.epsilon_bracket(terms, lowest, log_delta)
         if has_laws(self.terms):
             # no search is worth while: they are asked next
             lost = np.isnan(found[0]) & (log_delta > DEEPEST)
@@ -222,6 +221,7 @@ class Composed(Directed):
         if xp.any_jax(self, eps):
             return self._point(eps, reverse, *log_result(twice, both, kinds))
         logs = invert(twice, both, kinds)
+        logs = light.inverted(twice, both, kinds, logs, ~logs.exact)
         point = self._point(eps, reverse, logs.result, logs.rest)
         lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= DEEP)).all(0)
         return by_laws(terms, point, lost, lambda own, eps: own.touch(eps, False), eps)
@@ -273,7 +273,7 @@ class Composed(Directed):
                 0.0,
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
-        found = np.where(leaks, root(terms, (start, target), ALPHA), 0.0)
+        found = np.where(leaks, light.roots(terms, start, target, log_alpha, ALPHA), 0.0)
         lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > DEEP)
         found = by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
         lost = np.isnan(found)
@@ -300,7 +300,7 @@ class Composed(Directed):
             eps = _epsilon_by_steps(terms, start, target, reachable)
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
-            eps = np.where(reachable, root(terms, (start, goal), DELTA), 0.0)
+            eps = np.where(reachable, light.roots(terms, start, goal, target, DELTA), 0.0)
             lost = np.isnan(eps) & (target > DEEP)
             eps = by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
             lost = np.isnan(eps)
@@ -314,11 +314,15 @@ class Composed(Directed):
         return xp.where(reachable, xp.minimum(eps, limit), limit)
 
     def means(self):
-        """By transforms, then by laws; the other way round where transforms decay slowly."""
-        means = [self, self.on_lattice()]
-        if np.all(decays_slowly(resolved(self.terms, np.float64))):
-            means.reverse()
-        return (experiment for experiment in means if experiment is not None)
+        """By transforms, of all losses and of all but large ones, then by laws; these first where
+        transforms decay slowly.
+        """
+        by_transforms = [self]
+        if any(may_end(term.transform) for term in self.terms):
+            by_transforms.append(WithoutLarge(self.terms))
+        by_laws = [laws] if (laws := self.on_lattice()) is not None else []
+        slowly = np.all(decays_slowly(resolved(self.terms, np.float64)))
+        return iter(by_laws + by_transforms if slowly else by_transforms + by_laws)
 
     def on_lattice(self):
         """The same experiment by its laws in place of its transforms, or None."""
@@ -369,6 +373,13 @@ class Composed(Directed):
     def compose(self, n):
         return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n)))
                               for term in self.terms))
+
+
+@pytree
+class WithoutLarge(Composed):
+    """The same composition, whose brackets are those of small losses."""
+
+    brackets_by: ClassVar[Any] = light
 
 
 def _tail(transform, reverse):

@@ -455,10 +455,10 @@ def _where_met(terms, targets, kind, patience):
     for attempt in range(_PLACED):
         spectrum = Spectrum(terms, eps, kind, patience, None if attempt else saddle)
         done = done & spectrum.kept.done
-        eps, blur, serves, followed = spectrum.kept.newton(goal)
+        eps, blur, serves, logs = spectrum.kept.newton(goal)
         # where the frequencies did not end the saddle-point approximation may have served itself;
         # of what a line sees only as rounding another one has never been seen to see more
-        lost = ~done | spectrum.endless | ~followed
+        lost = ~done | spectrum.endless | ~logs.followed
         if np.all(serves | ~reachable | lost):
             break
 

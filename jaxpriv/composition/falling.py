@@ -45,11 +45,12 @@ class Slopes(NamedTuple):
 
 class Paths(NamedTuple):
     """(paths, nodes, ...): log of the weights' moduli, what curves between nodes included, and the
-    least angle of 1+u around each.
+    least angle of 1+u around each; rest: log of what lies beyond the nodes.
     """
 
     size: Any
     angle: Any
+    rest: Any
 
 
 def of_shifts(tilt, slope, lean, widest):
@@ -77,7 +78,7 @@ def log_decay(known, y):
     found = xp.log(xp.clip(xp.min(1 - mass + variation / y, 0), 1e-300, 1.0))
     if paths is not None:
         along = xp.min(xp.logsumexp(paths.size - y * paths.angle, 1), 0)
-        found = xp.minimum(found, xp.minimum(xp.logaddexp(along, xp.log(_LEFT_OUT)), 0.0))
+        found = xp.minimum(found, xp.minimum(xp.logaddexp(along, paths.rest), 0.0))
     return found if dense is None else xp.minimum(found, log_decay_on_paths(dense, y))
 
 
@@ -85,7 +86,7 @@ def parts_beyond(tilt, slopes):
     """(m, V) for every part {z >= x_k} of the tilted law: its mass and the variation of its loss's
     density f/l', which bound |M(c+iy)/M(c)| by (1 - m) + V/y.
 
-    V is that density at the start plus the integral of it times |(log f/l')'|. Between nodes both
+    V is that density at both ends plus the integral of it times |(log f/l')'|. Between nodes both
     are bounded by their logarithms' second derivatives.
     """
     step, p = tilt.step, tilt.probability
@@ -94,7 +95,7 @@ def parts_beyond(tilt, slopes):
     mass = xp.exp(-bend * step**2 / 8) * xp.flip(xp.cumsum(xp.flip(p, 0), 0), 0)
     top = p / (step * slopes.loss) * xp.exp(0.5 * rise * step + bend_f * step**2 / 8)
     change = step * top * (rise + 0.5 * bend_f * step)
-    return mass, top + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)
+    return mass, top + top[-1] + xp.flip(xp.cumsum(xp.flip(change, 0), 0), 0)
 
 
 def low_paths(tilt, slopes):
@@ -103,4 +104,5 @@ def low_paths(tilt, slopes):
     theta = tilt.height * 0.5 ** xp.arange(float(_LOWER)).reshape((-1, 1) + (1,) * tilt.height.ndim)
     size, _, _, angle = tilt.on_path(theta)
     curve = 1 + slopes.bend / xp.cos(0.5 * widest * theta) ** 2
-    return Paths(size + curve * step**2 / 8, xp.maximum(angle, 0.0) * xp.exp(-widest * step))
+    rest = xp.log(_LEFT_OUT + tilt.transform.end_error(tilt))
+    return Paths(size + curve * step**2 / 8, xp.maximum(angle, 0.0) * xp.exp(-widest * step), rest)

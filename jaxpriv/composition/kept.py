@@ -72,7 +72,7 @@ class Kept:
 
     def newton(self, target, start=None):
         """(eps at which the `Target` is met, how much rounding may move it, was it found and does
-        the line serve there?, does it end?)
+        the line serve there?, the `Logs` there)
 
         Where K leaps a line may be so far off that what it says is rounding, and steps go astray.
         """
@@ -90,7 +90,7 @@ class Kept:
                 break
         found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))
         blur = np.finfo(np.float64).eps * np.abs(sums.size / sums.slope)
-        return eps, blur, found & (np.abs(eps - self._eps) <= self.spread), logs.followed
+        return eps, blur, found & (np.abs(eps - self._eps) <= self.spread), logs
 
 
 class Target(NamedTuple):

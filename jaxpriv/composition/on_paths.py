@@ -36,6 +36,7 @@ def decay_on_paths(transform, tilt, lower):
         angles.append(xp.maximum(angle, 0.0))  # which it is, but for rounding
         errors.append(
             4 * math.exp(3.0) / xp.expm1(2 * math.pi * theta * parts / tilt.step) + 1e-20
+            + transform.end_error(tilt)
         )
     return tuple(sizes), tuple(angles), xp.stack(errors)
 

@@ -22,6 +22,7 @@ def _many(terms, values, kind):
     """
     eps, target = values[0].copy(), values[1]
     good, left, found, reach = np.zeros(eps.shape, bool), np.arange(eps.size), eps.copy(), 0.0
+    exact = np.zeros(eps.shape, bool)
     if not (np.isfinite(eps).all() and worth_while(terms, kind, eps)):
         return None, good
     for _ in range(_LINES):
@@ -33,20 +34,21 @@ def _many(terms, values, kind):
         if not kept.done:
             break
         near = left[np.abs(eps[left] - center) <= _NEAR * kept.spread]
-        eps[near], _, serves, followed = kept.newton(
+        eps[near], _, serves, logs = kept.newton(
             jax.tree.map(lambda leaf, near=near: leaf[near], target), eps[near]
         )
-        there = near[serves & followed]
-        found[there], good[there] = eps[there], True
+        there = near[serves & logs.followed]
+        found[there], good[there], exact[near] = eps[there], True, logs.exact
         # where a line's frequencies do not end no other one's do
-        left = np.setdiff1d(left, near[serves | ~followed])
+        left = np.setdiff1d(left, near[serves | ~logs.followed])
         reach = 0.8 * kept.spread if serves.any() else 0.0
-    return found, good
+    return (found, exact), good
 
 
 @partial(entrywise, several=_many)
 def root(terms, values, kind, patience):
-    """From (eps, `Target`) the eps at which it is met; NaN where the frequencies do not end.
+    """From (eps, `Target`) the eps at which it is met, NaN where the frequencies do not end, and is
+    what was integrated exact there?
 
     Newton along one line, and along another one next to the root if that was further off than the
     line serves.
@@ -57,7 +59,7 @@ def root(terms, values, kind, patience):
         placed = along(terms, eps, kind)
         kept = Kept(terms, eps, kind, placed, np.zeros_like(eps), LIMIT, patience)
         done = done & kept.done
-        eps, _, serves, followed = kept.newton(target)
-        if np.all(serves | ~followed):
+        eps, _, serves, logs = kept.newton(target)
+        if np.all(serves | ~logs.followed):
             break
-    return np.where(serves & followed, eps, np.nan), done
+    return (np.where(serves & logs.followed, eps, np.nan), logs.exact), done

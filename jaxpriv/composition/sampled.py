@@ -116,6 +116,22 @@ class Sampled(Stepped):
         """
         del c
 
+    def beyond(self, z):
+        """log of how much there is beyond z of the measure whose expectation M is, and a bound of
+        log E[|u|; beyond z].
+        """
+        raise NotImplementedError
+
+    def lifts(self, z, theta, s):
+        """log of a bound of |f(z + iv)/f(z)| for 0 <= v <= theta, f the integrand of M at powers
+        s >= 0 and any imaginary part that the path is lifted for.
+        """
+        raise NotImplementedError
+
+    def end_error(self, tilt):
+        """Over M(c), what the rule and its path miss where the integral ends at some z."""
+        return xp.zeros_like(tilt.value)
+
     def clear(self, x, theta, lifted):
         """Is 1+u without a zero between the real axis and x + i theta,
         for all x? Of what `lifted` gives there.
@@ -354,7 +370,7 @@ class TiltedSampled:
         The strip reaches from the real axis (N = 1) to twice the path's height, where N < e^3 by
         choice; twice that for the nodes having been taken for the integral.
         """
-        error = rule_error(self.height, self.step)
+        error = rule_error(self.height, self.step) + self.transform.end_error(self)
         return error if self.always is None else xp.where(self.always[1], 0.0, error)
 
     def doubt(self):

@@ -201,6 +201,26 @@ class SubsampledChiSquareTransform(Sampled):
         null, present = pair.both_at(pair.threshold(np.broadcast_to(log_ratio, shape)))
         return null[1], present[1]
 
+    def beyond(self, z):
+        r = self._length(z)
+        pair = ChiSquareShift(self.df, self.nc).aligned(np.shape(r), r.dtype)
+        null, present = pair.both_at(r * r)
+        return null[1], xp.log(self.rate) + present[1]
+
+    def lifts(self, z, theta, s):
+        """With r = log(1 + e^(z + iv)): Re r is at most what it is on the axis, and at least
+        log(e^z - 1) for z > 0, Im r is between 0 and theta; |Lambda|, a mean of e^(mu r cos), is at
+        most that of Re r; and |dr/dz| = 1/|1 + e^-(z + iv)|.
+        """
+        del s
+        r, far = self._length(z), z > 1
+        shrink = xp.exp(-xp.where(far, z, 1.0))
+        least = z + xp.log1p(-shrink)
+        found = (0.5 * (self.df - 1) * xp.log1p((theta / r) ** 2)
+                 + 0.5 * (theta * theta + (r - least) * (r + least))
+                 + xp.log1p(shrink) - xp.log1p(-shrink))
+        return xp.where(far, found, xp.inf)
+
     def loss_bound(self):
         """Forward none; in reverse -log(1 - rate + rate e^(-nc/2)), that of r = 0."""
         least = -xp.log1p(self.rate * xp.expm1(-self.nc / 2))

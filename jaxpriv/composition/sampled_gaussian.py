@@ -91,6 +91,15 @@ class SubsampledGaussianTransform(Sampled):
         threshold = log_ratio / mu + mu / 2
         return norm.logsf(xp.stack([threshold, threshold - mu]))
 
+    def beyond(self, z):
+        absent, present = norm.logsf(xp.stack([z, z - self.mu]))
+        return absent, xp.log(self.rate) + present
+
+    def lifts(self, z, theta, s):
+        """The modulus of 1+u, a sum of positive exponentials of z, is the largest on the axis."""
+        del s
+        return 0.5 * theta * theta + 0 * z
+
     def loss_bound(self):
         return xp.where(self.mu > 0, xp.where(self.reverse, -xp.log1p(-self.rate), xp.inf), 0.0)
 

@@ -19,6 +19,7 @@ from jaxpriv._pytree import pytree
 from jaxpriv.composition.falling import decay, log_decay, of_shifts
 from jaxpriv.composition.sampled import Sampled
 from jaxpriv.composition.transforms import unknown_once
+from jaxpriv.stats import norm
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.shifts import behind, exponents, log_ratio, scaled
 
@@ -145,6 +146,18 @@ class GaussianMixtureTransform(Sampled):
         )
         angle = xp.arctan2(xp.where(near, im, far_im), xp.where(near, 1 + re, far_re))
         return log_size, angle, 0.5 * theta * theta, -x * theta
+
+    def beyond(self, z):
+        shifts = self.shifts
+        size, log_weight = (behind(part, z[None]) for part in (shifts.size, shifts.log_weight))
+        there = log_weight > -xp.inf
+        present = xp.where(there, xp.where(there, log_weight, 0.0) + norm.logsf(z - size), -xp.inf)
+        return norm.logsf(z), xp.log(shifts.rate) + xp.logsumexp(present, axis=0)
+
+    def lifts(self, z, theta, s):
+        """As of one shift: exponentials have their largest modulus on the axis."""
+        del s
+        return 0.5 * theta * theta + 0 * z
 
     def once(self, eps, kind):
         """By NumPy; to a compiled program the threshold would add more than all the rest."""

@@ -86,6 +86,22 @@ class ReplacedGaussianTransform(Sampled):
     def rough_loss(self, x):
         return self.loss(x)[0]
 
+    def beyond(self, z):
+        """Of the alternative, the null and a shift; there |u| <= 1."""
+        absent, present = self.added.beyond(z)
+        both = xp.logaddexp(self.log_absent + absent, present)
+        return both, both
+
+    def lifts(self, z, theta, s):
+        """e^l, to powers above 0, is the largest on the axis; e^(l(-z)) is 1 - q + q e^-(mu z +
+        mu^2/2) there, and no less than 1 - q less the rest elsewhere.
+        """
+        small = self.rate * xp.exp(-self.mu * z - self.mu * self.mu / 2)
+        less = self.absent - small
+        some = less > 0
+        turned = xp.log((self.absent + small) / xp.where(some, less, 1.0))
+        return 0.5 * theta * theta + xp.where(some, s * turned, xp.inf)
+
     def loss_bound(self):
         return xp.where(self.mu > 0, xp.inf, 0.0)
 
