@@ -63,7 +63,8 @@ class Gridded(Directed):
             return Step(experiment, count)
 
         width = None if self.width is None else xp.broadcast_to(self.width, shape)
-        return Gridded(tuple(map(spread, self.steps)), xp.broadcast_to(self.flipped, shape), width)
+        flipped = xp.broadcast_to(self.flipped, shape)
+        return type(self)(tuple(map(spread, self.steps)), flipped, width)
 
     def whole(self, up):
         """Between two numbers of steps there is no mechanism, but for Gaussian noise."""
@@ -254,7 +255,8 @@ class Gridded(Directed):
         low, high = np.where(endless, np.inf, 0.0), np.full(shape, np.inf)
         for at in filter(known.__getitem__, np.ndindex(shape)):
             low[at], high[at] = grown.epsilon_bracket(xp.row(own, at), lowest[at], log_delta[at])
-        wide = ~(high - low <= _HELPLESS * high) & (low < np.inf)
+        # what was not looked for is known without: nothing at delta = 1, all losses at 0
+        wide = (~(high - low <= _HELPLESS * high) | ~known) & (low < np.inf)
         if wide.any():
             rest = jax.tree.map(lambda leaf: leaf[wide], self)
             found = Directed.epsilon_bracket(rest, lowest[wide], log_delta[wide], reverse)

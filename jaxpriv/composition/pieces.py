@@ -15,6 +15,7 @@ from jaxpriv.composition.quadratic import NormalTransform
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
+from jaxpriv.composition.sampled_hull import HullTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.sampled_told import CutGaussianTransform
@@ -26,6 +27,7 @@ from jaxpriv.tradeoff.cut_batches import CutExchanged, CutGaussian, CutReplaced,
 from jaxpriv.tradeoff.experiment import Experiment
 from jaxpriv.tradeoff.gaussian_mixture import GaussianMixture
 from jaxpriv.tradeoff.gaussian_pairs import ChiSquareShift, NormalShift
+from jaxpriv.tradeoff.hull import Replaced
 from jaxpriv.tradeoff.replaced_gaussian import ReplacedGaussian
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
@@ -136,6 +138,9 @@ def _as_step(piece):
         )
     if isinstance(piece.transform, GaussianMixtureTransform):
         pair: Experiment = GaussianMixture(piece.transform.parts)
+    elif isinstance(piece.transform, HullTransform):
+        whole = Subsampled(NormalShift(piece.transform.mu), piece.transform.rate)
+        return Step(Replaced((whole,)), piece.count)
     elif isinstance(piece.transform, ReplacedGaussianTransform):
         return Step(ReplacedGaussian(piece.transform.mu, piece.transform.rate), piece.count)
     elif isinstance(piece.transform, CutGaussianTransform):

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.sampled import REACH, Sampled, rule_error
+from jaxpriv.composition.sampled import REACH, Sampled, line_through, rule_error
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 
 _HEIGHT = 0.4 * math.pi  # of the path in w; twice that is the strip
@@ -147,6 +147,8 @@ class HullTransform(Sampled):
                 return self._tilted(c, *self.grid(s, self.nodes, strip=height))
         return tilt
 
+    tilted_far = tilted
+
     def _tilted(self, c, x, step):
         loss, u = self.loss(x)
         del u
@@ -195,6 +197,16 @@ class TiltedHull:
         size, phase, log_size, angle = parts
         return size + log_step, phase, log_size, angle
 
+    def line(self, spacing):
+        size, phase, log_size, angle = self.on_path()
+        size = xp.exp(size)
+        weight = (size * xp.cos(phase))[None], (size * xp.sin(phase))[None]
+        return line_through(xp.ones_like(self.value), spacing, weight, log_size, angle)
+
+    def doubt(self):
+        """Nothing: the loss is known to rounding."""
+        return xp.zeros_like(self.value)
+
     def moved_by_rate(self):
         """Of |dM|/M for a relative change of the rate, over |t|: du = d u, dl = d (1 - e^-l), and
         dM = int n(z) (t (e^(tl) - e^(-(1+t) l)) + e^(tl) - 1) du, |e^(tl) - 1| <= |t| l max(1,
@@ -210,13 +222,24 @@ class TiltedHull:
         return sum(rule_error(height, self.step) for height in self.heights)
 
     def decay(self, paths):
-        """Nothing: the outcome that tells nothing has no decay."""
+        """What does not fall, the outcome that tells nothing and the rules' errors (`on_paths`);
+        log of the weights' moduli, and the angles of 1+u. Not in a program.
+        """
         del paths
-        return self.value
+        stays = xp.exp(self.transform.log_same - self.value) + self.line_error()
+        if xp.any_jax(self.x):
+            return xp.ones_like(stays), None
+        size, _, _, angle = self.on_path()
+        return stays, (size, xp.maximum(angle, 0.0))
 
     @staticmethod
     def log_decay(decay, y):
-        return xp.zeros_like(decay + y)
+        """log of a bound of |M(c+iy')/M(c)| for y' >= y."""
+        stays, falling = decay
+        if falling is None:
+            return xp.zeros_like(stays + y)
+        size, angle = falling
+        return xp.minimum(xp.log(stays + xp.exp(xp.logsumexp(size - y * angle, axis=0))), 0.0)
 
 
 def placed(transform, tilt):

@@ -23,6 +23,7 @@ from jaxpriv.composition.pieces import (
     ungrouped,
 )
 from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.replaced_steps import ReplacedSteps, may_be_exact
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
 from jaxpriv.composition.sampled_exchanged import CutExchangedTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
@@ -160,7 +161,8 @@ def _seen(pieces):
     """The experiment of `Term`s, or of `Step`s if there is any."""
     if any(isinstance(piece, Step) for piece in pieces):
         steps = [step for piece in pieces for step in as_steps(piece)]
-        return Gridded(grouped(steps), np.zeros((), bool))
+        kind = ReplacedSteps if may_be_exact(steps) else Gridded
+        return kind(grouped(steps), np.zeros((), bool))
     terms = grouped(pieces)
     if all(isinstance(term.transform, GaussianTransform) for term in terms):
         each = [derived(grown, term.transform.mu, term.count) for term in terms]
