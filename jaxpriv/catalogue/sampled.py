@@ -49,8 +49,8 @@ def subsampled_gaussian(
     Guarantee: `epsilon_bounds` and `delta_bounds` are certified, see `jaxpriv.compose`, for pairs
         that dominate: by Poisson pairs that are attained. In samples of fixed size a record moves a
         sum by two clipping norms, for another one has its place, also where it is a null record
-        that goes; the pairs are bounds (attained by a single step, replace-one), composed step by
-        step on a lattice unless add/remove.
+        that goes; the pairs are bounds (attained by a single step, replace-one), composed, unless
+        add/remove, by their transform where steps are many, of few and inside `jit` on a lattice.
     Raises: ValueError for values outside their range, and for shuffled batches,
         which are `shuffled_gaussian`.
     Source: Abadi et al. 2016; Zhu, Dong and Wang 2022; replace-one by Poisson, proved in

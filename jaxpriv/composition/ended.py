@@ -21,6 +21,7 @@ from jaxpriv.composition.sampled_told import CutGaussianTransform
 from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _NEAR = 1e-3  # of the z that is looked for
+_MOST = -1.0  # log of what may be missing of one way to draw a batch
 _ROUNDING = 1e-9  # of logarithms of tails
 
 
@@ -104,7 +105,10 @@ def cut_off(transform, log_share, where):
     log of what is missing then, with the record).
     """
     if isinstance(transform, CutGaussianTransform):
-        ways, less = zip(*(cut_off(way, log_share, where) for way in transform.ways))
+        # of what is done seldom more may be missing
+        shares = [np.minimum(log_share - weight, _MOST) for weight in transform.log_weight]
+        ways, less = zip(*(cut_off(way, share, where)
+                           for way, share in zip(transform.ways, shares)))
         missing = np.logaddexp.reduce(transform.log_weight + np.stack(less))
         return _ended(transform, tuple(way.last for way in ways)), missing
     # nothing is further off than the last of these: normal laws fall as e^(-z^2/2)

@@ -225,12 +225,18 @@ def test_share():
     check_share()
 
 
-# seen by the relaxed adversary, with a record replaced, of many records, beside Laplace noise
+# seen by the relaxed adversary, with a record replaced, of users with several records, beside
+# Laplace noise; batches that are cut
 OTHERS = {
     "relaxed": (lambda: relaxed.subsampled_gaussian(1.83, 9.47e-5, 2991114, 1000), 1.1e-12),
     "relaxed plane": (lambda: relaxed.subsampled_gaussian(1.99, 4.31e-5, 972088, 2), 1.3e-13),
     "replaced": (lambda: worst_case.subsampled_gaussian(
         1.83, 9.47e-5, 2991114, adjacency="replace_one", sampling="poisson"), 1.1e-12),
+    "users": (lambda: worst_case.user_level(2.66, 1.13e-5, 44564, 3), 1.9e-12),
+    "cut": (lambda: worst_case.truncated_gaussian(
+        10.126, 2.24e-4, 28107, dataset_size=100_000, largest_batch=80), 2e-26),
+    "seldom cut": (lambda: worst_case.truncated_gaussian(
+        1.99, 4.31e-5, 972088, dataset_size=1_000_000, largest_batch=130), 1.3e-13),
     "beside Laplace": (lambda: compose(
         worst_case.subsampled_gaussian(1.99, 4.31e-5, 972088), worst_case.laplace(0.01)), 1.3e-13),
     "below Laplace": (lambda: compose(
@@ -289,6 +295,8 @@ SLIPS = {
     "roots of everything": (light, "roots", full_root, check_estimates),
     "all beside Laplace": (beside.Beside, "_leave_out", lambda self, eps, log_delta: None,
                            partial(check_other, "beside Laplace")),
+    "no ways end": (ended.EndedTold, "ways", property(ended.CutGaussianTransform.ways.fget),
+                    partial(check_other, "cut")),
     "faint is unknown": (beside, "_FAINT", 1e9, partial(check_other, "below Laplace")),
 }
 
