@@ -84,6 +84,13 @@ class TiltedExchanged(TiltedTold):
         line = line_through(sign, spacing, rows, log_size, angle)
         return SampledSlopes(line, at_zero, mean, sign, spacing)
 
+    def decay(self, paths):
+        """Of the hull nothing falls: what does is too little of few steps, which lattices know
+        better.
+        """
+        whole, cut = self.tilts
+        return self.share, (whole.decay(paths), (xp.ones_like(cut.value), None))
+
     def doubt(self):
         """In ulp, as of `TiltedTold`, of the rate of batches that are cut."""
         moved = self.tilts[1].moved_by_rate()

@@ -184,10 +184,10 @@ def test_lines_are_placed_once():
     near, far = np.linspace(1.5, 1.6, 5), np.linspace(2.5, 2.6, 5)
     law = once.law(1.5)
     first = once.brackets(law, near)
-    placed = [len(lines) for _, lines in once._directions]
+    placed = [len(lines) for *_, lines in once._directions]
     assert sum(placed) > 0
     np.testing.assert_array_equal(np.stack(first), np.stack(once.brackets(law, near)))
-    assert placed == [len(lines) for _, lines in once._directions]
+    assert placed == [len(lines) for *_, lines in once._directions]
     for ends, width in ((near, 1e-7), (far, 1e-3)):
         low, high, _ = once.brackets(law, ends)
         lower, upper, _ = again.brackets(again.law(float(ends[0])), ends)
