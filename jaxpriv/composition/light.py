@@ -21,11 +21,20 @@ from jaxpriv.composition import enclosure
 from jaxpriv.composition.enclosure import Bracket
 from jaxpriv.composition.ended import cut_off, may_end, seldom_large
 from jaxpriv.composition.inversion import invert
-from jaxpriv.composition.line import DELTA, Kind, Term, place, saddle_epsilon
+from jaxpriv.composition.line import (
+    DELTA,
+    Kind,
+    Term,
+    along,
+    over_steps,
+    place,
+    saddle_epsilon,
+)
 from jaxpriv.composition.roots import root
 from jaxpriv.stats._logspace import log1mexp
 
 _MISSED = 28.0  # -log of the share of delta that large losses may have
+_NOTHING = 1e-8  # of an estimate, what its rules may miss
 _FIRST, _LOOKS, _CLOSE = -20.0, 8, 1.0  # log of the delta that is expected, until it is so near
 
 
@@ -58,11 +67,12 @@ def inverted(terms, eps, kind, logs, lost):
     kind = Kind(*(np.broadcast_to(part, eps.shape)[lost] for part in kind))
     small, _ = without_large(own, np.maximum(at, 0.0))
     found = invert(small, at, kind)
+    good = found.exact & _rules_serve(small, at, kind)
     better = np.zeros(eps.shape, bool)
-    better[lost] = found.exact
+    better[lost] = good
     logs = jax.tree.map(np.array, logs)
     for leaf, new in zip(logs, found):
-        leaf[better] = new[found.exact]
+        leaf[better] = new[good]
     return logs
 
 
@@ -81,8 +91,17 @@ def roots(terms, start, target, log_share, kind):
         if kind == DELTA:
             start, _ = saddle_epsilon(small, log_share)
         found, exact = root(small, (start, target), kind)
-        eps[lost] = np.where(exact, found, eps[lost])
+        good = exact & _rules_serve(small, np.where(np.isnan(found), 1.0, found), kind)
+        eps[lost] = np.where(good, found, eps[lost])
     return eps
+
+
+def _rules_serve(terms, eps, kind):
+    """Is what rules and paths miss next to nothing? Where large losses decide, the integrand is the
+    largest at its end.
+    """
+    _, tilts, _ = along(terms, eps, kind)
+    return over_steps(terms, [tilt.line_error() for tilt in tilts]) < _NOTHING
 
 
 def without_large(terms, eps):

@@ -16,6 +16,7 @@ from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from jaxpriv.composition.sampled_mixture import GaussianMixtureTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.tradeoff.shifts import Components
+from tests.accounting.test_estimates import check_rare_steps_are_no_noise
 from tests.adversary.settings import Setting
 from tests.adversary.verdict import judge
 from tests.slips import check_is_red
@@ -291,6 +292,8 @@ SLIPS = {
     "half is missed": (ended, "_ROUNDING", 0.01, check_share),
     "never left out": (light, "without_share", lambda terms, share: (terms, share - 700.0),
                        check_narrow),
+    "rules that miss their end": (light, "_rules_serve", lambda *_: np.ones(1, bool),
+                                  check_rare_steps_are_no_noise),
     "estimates of everything": (light, "inverted", unchanged, check_estimates),
     "roots of everything": (light, "roots", full_root, check_estimates),
     "all beside Laplace": (beside.Beside, "_leave_out", lambda self, eps, log_delta: None,
