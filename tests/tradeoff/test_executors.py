@@ -87,16 +87,16 @@ def agree(name, kind, method, by_numpy, by_jax, parameters):
     """1e-13 of max(1, |log value|) in the logarithm.
 
     The relaxed Gaussian pair's two laws are mu^2/sqrt(2 dim) standard deviations apart, and delta
-    is the difference of their tails: of a few ulp of these that multiple is left. What a search
-    found, mu, is taken to 1e-12, and to 1e-14 next to 0, which the rounding of alpha + beta = 1
-    does not tell from it; the area under a convex hull, where a straight piece ends at a level that
-    was searched for, to 1e-8, as the method says. A bracket of beta has ends made of differences of
+    is the difference of their tails: of a few ulp of these, or one of a far tail's exponent, that
+    multiple is left. What a search found, mu, is taken to 1e-12, and to 1e-14 next to 0, which the
+    rounding of alpha + beta = 1 does not tell from it; the area under a convex hull, where a
+    straight piece ends at a level that was searched for, to 1e-8, as the method says. A bracket of beta has ends made of differences of
     brackets of delta, known to their widths.
     """
     found, other = pairs(by_numpy), pairs(by_jax)
     lost = 0.0
     if name == "relaxed_gaussian" and ("delta" in method or "advantage" in method):
-        lost = 4e-15 * np.sqrt(2 * parameters[1]) / parameters[0] ** 2
+        lost = np.sqrt(2 * parameters[1]) / parameters[0] ** 2
     least = (
         found[-1] - found[0] if method == "beta_bounds" else 1e-14 if method in SEARCHED else 0.0
     )
@@ -105,7 +105,8 @@ def agree(name, kind, method, by_numpy, by_jax, parameters):
         with np.errstate(divide="ignore"):
             log = np.abs(want if method in LOGARITHMS else np.log(want))
         size = np.where(np.isfinite(log), np.maximum(1, log), 1.0)
-        bound = (1e-12 if method in SEARCHED else 1e-13) * size + lost
+        bound = (1e-12 if method in SEARCHED else 1e-13) * size
+        bound = bound + lost * np.maximum(4e-15, 2.2e-16 * size)
         bound = bound * (1.0 if method in LOGARITHMS else want) + least
         tiny = (
             (np.abs(got) <= TINY) & (np.abs(want) <= TINY)
