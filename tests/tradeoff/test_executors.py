@@ -90,8 +90,8 @@ def agree(name, kind, method, by_numpy, by_jax, parameters):
     is the difference of their tails: of a few ulp of these, or one of a far tail's exponent, that
     multiple is left. What a search found, mu, is taken to 1e-12, and to 1e-14 next to 0, which the
     rounding of alpha + beta = 1 does not tell from it; the area under a convex hull, where a
-    straight piece ends at a level that was searched for, to 1e-8, as the method says. A bracket of beta has ends made of differences of
-    brackets of delta, known to their widths.
+    straight piece ends at a level that was searched for, to 1e-8, as the method says. A bracket of
+    beta has ends made of differences of brackets of delta, known to their widths.
     """
     found, other = pairs(by_numpy), pairs(by_jax)
     lost = 0.0
