@@ -42,11 +42,12 @@ class Beside:
 
     def __init__(self, terms, steps, reverse):
         self._steps, self._reverse, self._reach = steps, reverse, np.inf
+        self._terms = [
+            [Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms]
+            for when in (reverse, not reverse)]
         # (terms, log of what they miss, the lines that were placed) of both
         self._directions: list[tuple[Any, Any, list]] = [
-            ([Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms],
-             -np.inf, [])
-            for when in (reverse, not reverse)]
+            (own, -np.inf, []) for own in self._terms]
         self._normal = None
         if all(isinstance(term.transform, GaussianTransform) for term in terms):
             square = sum(np.sum(term.count * term.transform.apart**2) for term in terms)
@@ -93,14 +94,14 @@ class Beside:
         return upper if upper - lower < 1 or little else None
 
     def _leave_out(self, eps, log_delta):
-        """The many's large losses, of which hardly anything comes at eps."""
-        def left(terms, _, lines):
-            del lines
-            if log_delta is None:
-                return *light.without_large(terms, np.asarray(eps)), []
-            return *light.without_share(terms, np.asarray(log_delta)), []
-
-        self._directions = [left(*known) for known in self._directions]
+        """The many's large losses, of which hardly anything comes at eps: of all that there are,
+        whatever was left out before.
+        """
+        if log_delta is None:
+            left = [light.without_large(terms, np.asarray(eps)) for terms in self._terms]
+        else:
+            left = [light.without_share(terms, np.asarray(log_delta)) for terms in self._terms]
+        self._directions = [(*one, []) for one in left]
 
     def _outline(self, eps, tilts, value, mean, variance):
         """The law of the many, coarsely: normal once it is tilted towards eps."""

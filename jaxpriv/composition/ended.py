@@ -26,7 +26,12 @@ _ROUNDING = 1e-9  # of logarithms of tails
 
 
 class Ended:
-    """What is left of a mechanism at z <= last, which is infinite where that is all."""
+    """What is left of a mechanism at z <= last, which is infinite where that is all.
+
+    A mechanism that may end gives `beyond`(z), log of how much there is beyond z of the measure
+    whose expectation M is, and a bound of log E[|u|; beyond z]; and `lifts`(z, theta, s), log of a
+    bound of |f(z + iv)/f(z)| for 0 <= v <= theta, f the integrand of M at a power s >= 0.
+    """
 
     last: Any
 

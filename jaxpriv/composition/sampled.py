@@ -116,18 +116,6 @@ class Sampled(Stepped):
         """
         del c
 
-    def beyond(self, z):
-        """log of how much there is beyond z of the measure whose expectation M is, and a bound of
-        log E[|u|; beyond z].
-        """
-        raise NotImplementedError
-
-    def lifts(self, z, theta, s):
-        """log of a bound of |f(z + iv)/f(z)| for 0 <= v <= theta, f the integrand of M at powers
-        s >= 0 and any imaginary part that the path is lifted for.
-        """
-        raise NotImplementedError
-
     def end_error(self, tilt):
         """Over M(c), what the rule and its path miss where the integral ends at some z."""
         return xp.zeros_like(tilt.value)

@@ -267,6 +267,29 @@ def test_worst_case_is_above_the_relaxed_one():
         assert all(less[1] < more[0] for less, more in zip(ends, ends[1:]))
 
 
+def check_left_out_again():
+    """Of what is asked later, further out, all that is missing is counted as well."""
+    sgd = worst_case.subsampled_gaussian(1.99, 4.31e-5, 972088)
+    entry = compose(sgd, worst_case.laplace(0.01)).experiment.aligned((), np.float64)
+    own = beside.beside_of(entry)
+    with np.errstate(all="ignore"):
+        for log_delta in (-20.0, -40.0):
+            own._leave_out(0.15, np.array(log_delta))
+            (terms, missed, _), (_, other, _) = own._directions
+            assert log_delta - 29 < missed < log_delta - 27
+            assert other == -np.inf
+            assert np.isfinite(terms[0].transform.last).all()
+
+
+def test_left_out_again():
+    check_left_out_again()
+
+
+def again(self, eps, log_delta):
+    self._directions = [(*light.without_share(terms, np.asarray(log_delta)), [])
+                        for terms, *_ in self._directions]
+
+
 def unchanged(terms, eps, kind, logs, lost):
     del terms, eps, kind, lost
     return logs
@@ -300,6 +323,7 @@ SLIPS = {
                            partial(check_other, "beside Laplace")),
     "no ways end": (ended.EndedTold, "ways", property(ended.CutGaussianTransform.ways.fget),
                     partial(check_other, "cut")),
+    "out of what is left": (beside.Beside, "_leave_out", again, check_left_out_again),
     "faint is unknown": (beside, "_FAINT", 1e9, partial(check_other, "below Laplace")),
 }
 
