@@ -315,14 +315,13 @@ class Composed(Directed):
 
     def means(self):
         """By transforms, of all losses and of all but large ones, then by laws; these first where
-        transforms decay slowly.
+        transforms decay slowly, when large losses are all that is told.
         """
-        by_transforms = [self]
-        if any(may_end(term.transform) for term in self.terms):
-            by_transforms.append(WithoutLarge(self.terms))
         by_laws = [laws] if (laws := self.on_lattice()) is not None else []
-        slowly = np.all(decays_slowly(resolved(self.terms, np.float64)))
-        return iter(by_laws + by_transforms if slowly else by_transforms + by_laws)
+        if np.all(decays_slowly(resolved(self.terms, np.float64))):
+            return iter([*by_laws, self])
+        ends = any(may_end(term.transform) for term in self.terms)
+        return iter([self, *([WithoutLarge(self.terms)] if ends else []), *by_laws])
 
     def on_lattice(self):
         """The same experiment by its laws in place of its transforms, or None."""
