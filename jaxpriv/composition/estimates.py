@@ -154,6 +154,11 @@ def slopes(entry, alpha):
     if seldom is not None:
         return np.asarray([seldom.slope(a) for a in alpha])
     profile = Profile(entry)
+    return laid.slopes(entry, alpha, profile.size, lambda: _slopes(profile, alpha)).copy()
+
+
+def _slopes(profile, alpha):
+    entry = profile.entry
     log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
     small = log_alpha < log_rest
 

@@ -16,19 +16,20 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
-# kept at most, of 8 MB, 4 MB, 6 MB, 100 KB and 1 MB
-_LAWS, _SUMS, _LABELS, _TABLES, _CHAINS = 24, 24, 12, 64, 24
+# kept at most, of 8 MB, 4 MB, 6 MB, 100 KB, 1 MB and some numbers
+_LAWS, _SUMS, _LABELS, _TABLES, _CHAINS, _SLOPES = 24, 24, 12, 64, 24, 64
 _OF_CHAIN = 16  # laws
 _laws: OrderedDict = OrderedDict()
 _sums: OrderedDict = OrderedDict()
 _labels: OrderedDict = OrderedDict()
 _tables: OrderedDict = OrderedDict()
 _chains: OrderedDict = OrderedDict()
+_slopes: OrderedDict = OrderedDict()
 
 
 def forget():
     """What was kept."""
-    for store in (_laws, _sums, _labels, _tables, _chains):
+    for store in (_laws, _sums, _labels, _tables, _chains, _slopes):
         store.clear()
 
 
@@ -69,6 +70,11 @@ def law(entry, middle, size, make):
 def sums(entry, middle, size, make):
     """The running sums of the law around a middle, which make() computes."""
     return _kept(_sums, _SUMS, (*_key(entry.steps, entry.flipped), float(middle), size), make)
+
+
+def slopes(entry, alpha, size, make):
+    """The slopes at levels, which make() searches for: all means of a bracket ask for the same."""
+    return _kept(_slopes, _SLOPES, (*_key(entry.steps, entry.flipped), alpha.tobytes(), size), make)
 
 
 def labels_around(entry, tables, middle, size):

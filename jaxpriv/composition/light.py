@@ -30,6 +30,7 @@ from jaxpriv.composition.line import (
     place,
     saddle_epsilon,
 )
+from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.roots import root
 from jaxpriv.stats._logspace import log1mexp
 
@@ -133,8 +134,9 @@ def without_share(terms, log_value):
 
 
 def _may_be_without(terms):
+    """Where transforms decay slowly large losses are all that is told."""
     each = [np.any(seldom_large(term), -1) for term in terms if may_end(term.transform)]
-    return np.any(each, 0)
+    return np.any(each, 0) & ~decays_slowly(terms)
 
 
 def with_missed(found, missed):

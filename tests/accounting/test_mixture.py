@@ -140,7 +140,7 @@ def theirs(noise, shifts, weights, steps, eps):
     return [
         pld.from_mixture_gaussian_mechanism(noise, shifts, weights,
                                             pessimistic_estimate=pessimistic,
-                                            value_discretization_interval=1e-3)
+                                            value_discretization_interval=5e-3)
         .self_compose(steps)
         .get_delta_for_epsilon(eps)
         for pessimistic in (False, True)

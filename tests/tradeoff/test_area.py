@@ -21,7 +21,7 @@ CURVES = {
                                          worst_case.gaussian(0.5)),
     "replaced": lambda: worst_case.subsampled_gaussian(1.0, 0.01, 100, adjacency="replace_one"),
     "batch": lambda: worst_case.subsampled_gaussian(np.array([[0.8], [1.2]]), 0.02,
-                                                    np.array([100.0, 300.0])),
+                                                    np.array([100.0])),
 }
 
 

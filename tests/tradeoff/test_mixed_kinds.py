@@ -53,19 +53,18 @@ TWO_KINDS = {
 
 
 def pairs():
-    for reverse in (False, True):
-        for name, pair in {**KINDS, **TWO_KINDS}.items():
-            quick = name in KINDS and not reverse
-            yield pytest.param(
-                pair, reverse, id=f"{name}-{reverse}", marks=() if quick else pytest.mark.slow
-            )
+    """Of each kind in both directions, of neighbouring kinds in one after the other."""
+    both = [(name, pair, reverse) for name, pair in KINDS.items() for reverse in (False, True)]
+    one = [(name, pair, k % 2 == 1) for k, (name, pair) in enumerate(TWO_KINDS.items())]
+    return [pytest.param(pair, reverse, id=f"{name}-{reverse}")
+            for name, pair, reverse in both + one]
 
 
 WEIGHTS = np.array([0.25, 0.75])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pair", "reverse"), list(pairs()))
+@pytest.mark.parametrize(("pair", "reverse"), pairs())
 def test_profiles_are_averages(pair, reverse):
     pair = [curve.reversed() for curve in pair] if reverse else pair
     mixed, eps = jaxpriv.mixture(pair, WEIGHTS), np.array([-0.2, 0.0, 0.3, 1.1])
