@@ -29,7 +29,7 @@ def main(arguments=None):
 
 def compare(mechanism, delta, repeats):
     from jaxpriv import worst_case
-    from jaxpriv.composition import laid
+    from jaxpriv.composition import stored
     from jaxpriv.composition.gridded import Gridded
 
     curve = worst_case.subsampled_gaussian(
@@ -41,7 +41,7 @@ def compare(mechanism, delta, repeats):
     with np.errstate(all="ignore"):
         for i in range(repeats + 1):
             for name in list(sides)[:: 1 if i % 2 else -1]:
-                laid.forget()
+                stored.forget()
                 start = time.perf_counter()
                 found[name] = sides[name]()
                 spent[name].append(time.perf_counter() - start)

@@ -17,7 +17,7 @@ from timing import line, median_and_result
 
 import jaxpriv
 from jaxpriv import Curve, worst_case
-from jaxpriv.composition import laid
+from jaxpriv.composition import stored
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised
@@ -61,7 +61,7 @@ def by_levels(curve):
 
 def forgetting(call, points):
     def asked():
-        laid.forget()
+        stored.forget()
         return call(points)
 
     return asked

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from jaxpriv.composition import laid
+from jaxpriv.composition import stored
 
 
 def check_is_red(monkeypatch, where, attribute, wrong, check):
@@ -22,4 +22,4 @@ def check_is_red(monkeypatch, where, attribute, wrong, check):
 
 def _forget():
     jax.clear_caches()
-    laid.forget()
+    stored.forget()

@@ -61,7 +61,7 @@ def test_claim_of_a_file(environment, tmp_path):
 
 
 @pytest.mark.slow
-def test_claim_of_flags(environment, tmp_path):
+def test_claim_of_flags(tmp_path, capsys):
     """The same mechanism by any description is the same claim."""
     path = write(tmp_path / "scores.csv", *gaussian_scores(1.5, 4000))
     (tmp_path / "claim.toml").write_text(
@@ -72,16 +72,19 @@ def test_claim_of_flags(environment, tmp_path):
                   "--noise-multiplier", 1],
                  ["--mechanism", "subsampled_gaussian", "--with", "noise_multiplier=1",
                   "sampling_rate=0.01", "steps=100"]]
-    found = [run(environment, "audit", path, *given, "--json") for given in arguments]
-    assert [done.returncode for done in found] == [3, 3, 3], found[0].stderr
-    first, *others = [json.loads(done.stdout)["claims"][0] for done in found]
+
+    def audited(*given):
+        code = cli.main(["audit", *map(str, (path, *given))])
+        return code, *capsys.readouterr()
+
+    found = [audited(*given, "--json") for given in arguments]
+    assert [code for code, _, _ in found] == [3, 3, 3], found[0]
+    first, *others = [json.loads(told)["claims"][0] for _, told, _ in found]
     assert first["violated"]
     for claim in others:
         assert claim["allowed"] == pytest.approx(first["allowed"], rel=1e-9)
-    done = run(environment, "audit", path, "--noise-multiplier", 1, "--mu", 1)
-    assert done.returncode == 2
-    done = run(environment, "audit", path, *arguments[2], "--mu", 1)
-    assert "give one claim: a mechanism, --mu or --epsilon" in done.stderr
+    assert audited("--noise-multiplier", 1, "--mu", 1)[0] == 2
+    assert "give one claim: a mechanism, --mu or --epsilon" in audited(*arguments[2], "--mu", 1)[2]
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import calibrate, relaxed, worst_case
-from jaxpriv.composition import estimates, laid
+from jaxpriv.composition import estimates, stored
 
 CLOSE = 4e-9
 MECHANISMS = {
@@ -243,7 +243,7 @@ def test_small_lattices_only_say_where_to_look(points, monkeypatch):
 
     want = calibrate(make, epsilon=1.0, delta=0.01)
     monkeypatch.setattr(estimates, "_SMALL", points)
-    laid.forget()
+    stored.forget()
     np.testing.assert_allclose(calibrate(make, epsilon=1.0, delta=0.01), want, rtol=1e-7)
 
 

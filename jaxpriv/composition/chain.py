@@ -1,13 +1,13 @@
 """Certified brackets of few steps from their laws at unevenly spaced losses, by NumPy."""
 
 import functools
-from collections import OrderedDict
 
 import jax
 import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.composition import laid
+from jaxpriv.composition.stored import Store
 from jaxpriv.composition.uneven import (
     LEAST,
     ULP,
@@ -28,6 +28,7 @@ RARE = 0.3  # steps with the record, on average
 FEW, MOST = 64, 1 << 17  # steps
 _SUMMED = 4e-12  # rounding of sums over a law, and of the exponentials in them
 _COARSE = 200  # points of a first look
+_LAWS = 16  # kept of a chain
 
 
 class Chain:
@@ -44,7 +45,7 @@ class Chain:
         self.seldom = sum(rate * count for rate, count in each) <= RARE
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
-        self.laws = OrderedDict()
+        self.laws = Store(_LAWS)
 
     @functools.cached_property
     def tails(self):
@@ -203,7 +204,7 @@ def _begun(steps, flipped):
 
 def law_at(chain, eps):
     """The `Sides` of all steps but the last, aimed at one eps."""
-    return laid.kept_few(chain.laws, eps, lambda: _law_at(chain, np.asarray(eps)))
+    return chain.laws.get(eps, lambda: _law_at(chain, np.asarray(eps)))
 
 
 def _law_at(chain, eps):

@@ -34,6 +34,7 @@ from jaxpriv.composition.line import (
 from jaxpriv.composition.nearby import gathered, served, served_again, worth_while
 from jaxpriv.composition.on_paths import FEW, MANY
 from jaxpriv.composition.sampled import TiltedSampled
+from jaxpriv.composition.stored import key_of, store
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
@@ -48,7 +49,8 @@ _LOST = 1e100  # a rule's error that says that nothing is known (`sampled.UNSEEN
 # -log of the share of an integral that need not be followed, and need not where there is no end:
 # for one eps, and for all that a line serves
 _LITTLE, _LESS, _OF_MANY = 30.0, 25.0, 22.0
-_PARTS, _DIVISIONS = 8, 3  # of the range of frequencies at which they may be negligible
+# log of how many frequencies there may be; parts of that range, and how often it is divided
+_FARTHEST, _PARTS, _DIVISIONS = 20.0, 8, 3
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
@@ -56,6 +58,7 @@ _LINES, _PATIENCE = 48, 64  # for all that is asked of few; blocks of frequencie
 _KNOWN = 1e-6  # width of log delta, or of eps
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _SOON = 512, 32768  # frequencies to which one path is enough, and few
+_spectra = store(8)  # whoever looks for a level asks next to one eps again and again
 
 
 class Bracket(NamedTuple):
@@ -297,14 +300,19 @@ def _where_decayed(log_decay, line, little):
     """
     inner = xp.arange(1, _PARTS, dtype=line.d.dtype).reshape((-1,) + (1,) * line.d.ndim)
 
+    def short(log_y):
+        return log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= little
+
     def divided(_, state):
         low, width = state
-        log_y = low + width * inner
-        short = log_y - log_decay(xp.exp(log_y)) - xp.log(line.d) <= little
-        return low + width * xp.sum(xp.where(short, 1.0, 0.0), 0).astype(low.dtype), width / _PARTS
+        steps = xp.sum(xp.where(short(low + width * inner), 1.0, 0.0), 0).astype(low.dtype)
+        return low + width * steps, width / _PARTS
 
-    start = xp.log(line.spacing), xp.full_like(line.d, 20.0 / _PARTS)
-    low, width = xp.fori_loop(0, _DIVISIONS, divided, start)
+    low, width = xp.log(line.spacing), xp.full_like(line.d, _FARTHEST / _PARTS)
+    farthest = low + _FARTHEST
+    if not xp.any_jax(line) and short(farthest[None]).all():
+        return np.exp(farthest)
+    low, width = xp.fori_loop(0, _DIVISIONS, divided, (low, width))
     return xp.exp(low + width * _PARTS)
 
 
@@ -416,7 +424,8 @@ def _many_nearby(terms, places, kind):
 def _nearby(terms, places, kind, patience):
     """`Bracket`s at eps (..., k), from one line that was placed for another eps (...)."""
     center, ends = places
-    spectrum = Spectrum(terms, center, kind, patience)
+    spectrum = _spectra.get((*key_of(terms, center, kind), patience),
+                            lambda: Spectrum(terms, center, kind, patience))
     found = spectrum.bracket(np.moveaxis(ends, -1, 0))
     return jax.tree.map(lambda leaf: np.moveaxis(leaf, 0, -1), found), spectrum.kept.done
 

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 import jaxpriv
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
-from jaxpriv.composition import beside, grown, laid
+from jaxpriv.composition import beside, grown, stored
 from tests.slips import check_is_red
 
 SGD = worst_case.subsampled_gaussian(1.0, 0.01, 1000)
@@ -29,7 +29,7 @@ PIPELINES = {
 def by_lattices(curve, method, at):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grown, "beside_of", lambda _: None)
-        laid.forget()
+        stored.forget()
         return getattr(curve, method)(at)
 
 

@@ -43,7 +43,7 @@ def test_shuffling_sold_as_poisson(broken, monkeypatch):
         for name in ("period", "drawn", "batch"):
             monkeypatch.setattr(sampling.Poisson, name, getattr(dealt, name).__func__)
     run = training.private(lambda w, x, key: -w[0] * x, optax.sgd(1.0), plan)
-    state, rounds = run.init(jnp.zeros(1), seed=0), 4000
+    state, rounds = run.init(jnp.zeros(1), seed=0), 1500
 
     def score(key, member):
         keys = *jax.random.split(key, 3), state.keys[3]
