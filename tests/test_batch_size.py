@@ -18,7 +18,6 @@ def example():
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_slopes_and_certificate(tmp_path, monkeypatch):
     """The slope of the loss is that of differences, through the calibrated noise as well; what is
     trained keeps the target.

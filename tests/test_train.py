@@ -365,7 +365,6 @@ def test_selection_keeps_its_target(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_a_selection_from_file_to_certificate(tmp_path, capsys):
     """Trained, certified, verified; nothing is left of the others; the folder is not used twice."""
     path, folder = written(tmp_path, SELECTION), tmp_path / "run"
@@ -430,7 +429,6 @@ def test_users_of_other_records_are_seen(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_users_from_file_to_certificate(tmp_path, capsys):
     path = written(tmp_path, data=("[data]", users_file(tmp_path)),
                    most=("mu = 2.0", "mu = 5.0\nrecords_per_user = 2"),

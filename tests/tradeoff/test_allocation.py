@@ -182,7 +182,6 @@ def test_curve_and_its_inverse():
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_traced():
     """One program gives NumPy's numbers, and derivatives are those of differences."""
 

@@ -21,7 +21,6 @@ def example():
 
 
 @pytest.mark.slow
-@pytest.mark.optimized
 def test_adapters_learn_within_epsilon(example, tmp_path, monkeypatch, capsys):
     models = []
     monkeypatch.setattr(example, "fine_tuned", lambda model, true=example.fine_tuned: models.extend(
