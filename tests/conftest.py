@@ -63,8 +63,9 @@ def _forget_programs():
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """For commands: one cache of compiled programs for all processes of a file,
-    and a terminal wide enough.
+    """For commands: one cache of compiled programs for all processes of a file, which are compiled
+    as those of most tests, and a terminal wide enough.
     """
     cache = tmp_path_factory.mktemp("cache")
-    return {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100", "PYTHONPATH": str(ROOT),
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
