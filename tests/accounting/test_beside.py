@@ -51,10 +51,11 @@ def check_inside(bounds, truth, doubt, width):
 def test_overlaps_with_lattices_and_is_narrow(name, way):
     curve = jaxpriv.compose(*PIPELINES[name])
     curve = curve if way == "forward" else curve.reversed()
-    found = curve.epsilon_bounds(1e-5)
-    assert overlap(found, by_lattices(curve, "epsilon_bounds", 1e-5))
-    assert found[1] - found[0] <= 1e-5 * found[1] + 1e-7
-    for epsilon in (0.7, -0.4):
+    for delta in (1e-5, 1e-2):
+        found = curve.epsilon_bounds(delta)
+        assert overlap(found, by_lattices(curve, "epsilon_bounds", delta))
+        assert found[1] - found[0] <= 1e-5 * found[1] + 1e-7
+    for epsilon in (0.0, 0.7, -0.4):
         found = curve.delta_bounds(epsilon)
         assert overlap(found, by_lattices(curve, "delta_bounds", epsilon))
         assert found[1] / found[0] - 1 < 2e-5

@@ -51,7 +51,7 @@ def test_points_are_those_of_a_lattice_around_each(name):
 @pytest.mark.parametrize("name", CURVES)
 def test_arrays_say_what_numbers_do(name):
     curve = CURVES[name]
-    alpha, delta = np.array([1e-6, 0.3, 0.99]), np.array([1e-2, 1e-5, 1e-9])
+    alpha, delta = np.array([1e-6, 0.02, 0.3, 0.7, 0.99]), np.array([1e-2, 1e-4, 1e-5, 1e-7, 1e-9])
     beta = curve(alpha)
     np.testing.assert_allclose(beta, [curve(a) for a in alpha], rtol=2e-6)
     low, high = curve.beta_bounds(alpha)

@@ -132,11 +132,12 @@ def test_few_steps_by_convolution(noise, steps):
 @pytest.mark.parametrize("steps", [2, 3, 10, 100, 10**4])
 def test_brackets_are_narrow_everywhere(noise, steps):
     """Few steps and little noise were vacuous, or took a minute."""
-    curve, mu = random_allocation(noise, steps), min(np.sqrt(np.expm1(noise**-2) / steps), 1.0)
-    for one, delta in ((curve, 1e-5 * mu), (curve.reversed(), 1e-8 * mu)):
-        low, high = one.epsilon_bounds(delta)
-        assert low <= one.epsilon(delta) <= high
-        assert high - low <= 1e-6 * high
+    for curve in (random_allocation(noise, steps), random_allocation(noise, steps).reversed()):
+        mu = min(np.sqrt(np.expm1(noise**-2) / steps), 1.0)
+        for delta in (1e-5 * mu, 1e-8 * mu):
+            low, high = curve.epsilon_bounds(delta)
+            assert low <= curve.epsilon(delta) <= high
+            assert high - low <= 1e-6 * high
 
 
 def test_kept_seeds():

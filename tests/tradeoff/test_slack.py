@@ -90,7 +90,7 @@ def test_brackets_of_sampled_steps_are_narrow(setting):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("setting", "width"), [
-    ((0.78, 0.001, 4, 8.7e-4), 2e-6), ((0.5, 1e-4, 8, 1e-5), 1e-5),
+    ((0.78, 0.001, 4, 8.7e-4), 2e-6), ((0.5, 1e-4, 20, 1e-5), 5e-6),
 ])  # fmt: skip
 def test_few_rare_steps(setting, width):
     """Where no line says anything laws do, one for a row of eps."""
