@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
 from jaxpriv.training import spent
@@ -20,8 +21,11 @@ from tests.command import ROOT
 from tests.training.killed import PLANS, STEPS, made, train
 from tests.training.problems import equal
 
-# compiled as by this process, which compares numbers bit by bit
-PLAINLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+
+def surroundings():
+    """What a run is compiled with: as in this process, which compares numbers bit by bit."""
+    plainly = jax.config.read("jax_disable_most_optimizations")
+    return os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(plainly))}
 
 
 def check_counted(folder):
@@ -53,7 +57,7 @@ def run_and_kill(folder, kind, steps, seconds):
     process = subprocess.Popen(
         command(folder, kind),
         cwd=ROOT,
-        env=os.environ | PLAINLY,
+        env=surroundings(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -95,7 +99,7 @@ def check_killed(tmp_path, kind, kills):
             assert now >= counted
             counted = now
     if not done:
-        finished = subprocess.run(command(folder, kind), cwd=ROOT, env=os.environ | PLAINLY,
+        finished = subprocess.run(command(folder, kind), cwd=ROOT, env=surroundings(),
                                   capture_output=True, text=True, check=False)
         assert "done" in finished.stdout, finished.stderr
     whole = train(None, kind)
