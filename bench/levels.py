@@ -1,15 +1,17 @@
-"""Certified type II errors at one level: lines of frequencies that are kept against new ones.
+"""Certified type II errors: at one level by lines of frequencies that are kept against new ones,
+and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
 
     python bench/levels.py [--repeats 5]
 
-JSON lines, one for each curve: seconds of either, medians of rounds in which both take turns at a
-level that nobody asked for before; `ratio` is the median of the rounds' ratios.
+JSON lines, one for each curve: seconds of either, medians of rounds in which both take turns at
+levels that nobody asked for before; `ratio` is the median of the rounds' ratios.
 """
 
 import argparse
 import statistics
 import time
 
+import numpy as np
 from timing import line
 
 
@@ -24,33 +26,46 @@ def curves():
     }
 
 
+def pipeline():
+    from jaxpriv import compose, worst_case
+
+    return compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000), worst_case.laplace(0.2))
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
+    from jaxpriv.composition import enclosure, interpolated
+
     for name, curve in curves().items():
-        compare(name, curve, repeats)
+        compare(name, curve, repeats, 0.1, (enclosure._spectra, "most", 0), ("kept", "new"))
+    levels = np.linspace(0.01, 0.99, 30)
+    compare("pipeline", pipeline(), repeats, levels, (interpolated, "_WORTH", np.inf),
+            ("between", "each"))
 
 
-def compare(name, curve, repeats):
-    from jaxpriv.composition import enclosure, stored
+def compare(name, curve, repeats, levels, without, sides):
+    """without: (where, attribute, its value on the second side)."""
+    from jaxpriv.composition import stored
 
-    spectra, most = enclosure._spectra, enclosure._spectra.most
-    spent = {"kept": [], "new": []}
+    where, attribute, other = without
+    own = getattr(where, attribute)
+    spent = {side: [] for side in sides}
     for i in range(repeats + 1):
-        level, found = 0.1 * (1 + 1e-3 * i), {}
-        for side in list(spent)[:: 1 if i % 2 else -1]:
+        found = {}
+        for side in sides[:: 1 if i % 2 else -1]:
             stored.forget()
-            spectra.most = most if side == "kept" else 0
+            setattr(where, attribute, own if side == sides[0] else other)
             start = time.perf_counter()
-            found[side] = curve.beta_bounds(level)
+            found[side] = curve.beta_bounds(levels * (1 + 1e-3 * i))
             spent[side].append(time.perf_counter() - start)
-        assert found["kept"] == found["new"]
-    spectra.most = most
-    ratio = statistics.median(new / kept for kept, new in zip(*(spent[s][1:] for s in spent)))
-    line(curve=name, ratio=f"{ratio:.3g}",
-         **{side: f"{statistics.median(times[1:]):.3g}" for side, times in spent.items()})
+        assert np.allclose(*found.values(), rtol=1e-9)
+    setattr(where, attribute, own)
+    ours, theirs = (spent[side][1:] for side in sides)
+    line(curve=name, ratio=f"{statistics.median(b / a for a, b in zip(ours, theirs)):.3g}",
+         **{side: f"{statistics.median(spent[side][1:]):.3g}" for side in sides})
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ def brackets_on_lines(terms, eps, lines):
     for index, spectrum in served_again(inner, place, lines, _LINES):
         if not spectrum.useful:
             break
-        part = np.stack(spectrum.bracket(inner[index]))
+        part = np.stack(spectrum.brackets(inner[index]))
         known = part[1] - part[0] < _KNOWN
         found[:, index[known]] = part[:, known]
     return np.stack(_below_largest(terms, eps, Bracket(*found)))
@@ -401,6 +401,10 @@ class Spectrum:
         it.
         """
         return _enclosed(self._margins, self.kept.sums(eps), self._left_out, eps)
+
+    def brackets(self, eps):
+        """The same of a single line at thousands of eps, a little wider."""
+        return _enclosed(self._margins, self.kept.sums_between(eps), self._left_out, eps)
 
 
 def _many_nearby(terms, places, kind):

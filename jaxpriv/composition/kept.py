@@ -6,6 +6,7 @@ import numpy as np
 
 from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.frequencies import follow, kernel, plain_paths, summed
+from jaxpriv.composition.interpolated import between
 from jaxpriv.composition.line import log_factor
 from jaxpriv.composition.logs import logs_of
 from jaxpriv.stats._logspace import log1mexp
@@ -45,8 +46,7 @@ class Kept:
         """How many frequencies count. Of the others, which are followed for their error bound only,
         the moduli and their rounding are taken for rounding: they are what they may add at any eps.
         """
-        re, im = kernel(self._kind, self._line.side * self._line.d, y)
-        modulus = np.exp(log_size) * np.sqrt(re * re + im * im)
+        modulus = self._modulus(y, log_size)
         beyond = np.cumsum(modulus[::-1], 0)[::-1]
         # one at least: where all moduli underflow the first says so
         count = max(1, int(np.max(np.sum(~(beyond <= _COUNTS * beyond[0]), 0))))
@@ -54,6 +54,15 @@ class Kept:
         self._left_out = np.sum((modulus * (1 / ulp + ulps))[count:], 0)
         self._rest = np.max(modulus[-BLOCK:], 0)
         return count
+
+    def _modulus(self, y, log_size):
+        re, im = kernel(self._kind, self._line.side * self._line.d, y)
+        return np.exp(log_size) * np.sqrt(re * re + im * im)
+
+    def sums_between(self, eps):
+        """The `Sums` of a single line at many eps, whose errors are not known as well."""
+        y, log_size, *_ = self._blocks
+        return between(self.sums, y, self._modulus(y, log_size), eps)
 
     def sums(self, eps):
         """The `Sums` at eps, of the shape of the line's own or with further axes before it."""
