@@ -49,7 +49,7 @@ def _share_programs(tmp_path_factory, worker_id):
             "jax_compilation_cache_dir",
             str((base if worker_id == "master" else base.parent) / "xla"),
         )
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
