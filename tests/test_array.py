@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxpriv import _array as xp
+from jaxpriv._array import functions, loops
 from tests.slips import check_is_red
 
 RANDOM = np.random.default_rng(0)
@@ -104,7 +105,7 @@ def test_products_are_small_enough_for_one_thread(monkeypatch):
     monkeypatch.setattr(np, "matmul", counted)
     check_contracted()
     assert len(sizes) > 2
-    assert max(sizes) < 2 * xp._OF_ONE_THREAD
+    assert max(sizes) < 2 * functions._OF_ONE_THREAD
 
 
 def test_a_slip_in_contracted_is_noticed(monkeypatch):
@@ -140,4 +141,4 @@ def test_refined():
 
 @pytest.mark.parametrize("wrong", [lambda *_: True, lambda *_: False])
 def test_a_slip_in_refined_is_noticed(wrong, monkeypatch):
-    check_is_red(monkeypatch, xp, "_stands", wrong, check_refined)
+    check_is_red(monkeypatch, loops, "_stands", wrong, check_refined)

@@ -38,7 +38,7 @@ def test_names_are_listed_and_others_refused():
 
 
 FLOORS = [
-    {"_array", "_types", "_checks", "_derived", "_pytree", "_flags", "_reductions",
+    {"_array", "_types", "_checks", "_derived", "_pytree", "_flags",
      "_rounding"},  # of all floors
     {"random_words", "_grid_tables"},
     {"random_grid"},
