@@ -29,13 +29,11 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
     stacked,
 )
+from jaxpriv.composition.mu import MuOfTerms
 from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.pieces import audible, behind
 from jaxpriv.composition.sampled_chi_square import SubsampledChiSquareTransform
-from jaxpriv.composition.sampled_hull import HullTransform
-from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
 from jaxpriv.composition.stepped import Stepped
-from jaxpriv.composition.transforms import GaussianTransform
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import DEEPEST, Point, never_told
@@ -47,7 +45,7 @@ _WITHIN = 0.9  # of the losses: where a slope is looked for first
 
 
 @pytree
-class Composed(Directed):
+class Composed(MuOfTerms, Directed):
     """Steps of mechanisms with privacy-loss transforms. `terms`:
     tuple of `Term`s with arrays (..., members).
     """
@@ -335,33 +333,6 @@ class Composed(Directed):
         return not any(isinstance(term.transform, SubsampledChiSquareTransform)
                        for term in self.terms)
 
-    def tail_mu(self):
-        """All steps with the record, which decides for alpha -> 0: mu^2 = sum n_i mu_i^2; unless
-        a record is replaced, when larger levels may ask for more.
-        """
-        replaced = any(isinstance(t.transform, ReplacedGaussianTransform) for t in self.terms)
-        return None if replaced else self.gaussian_mu()
-
-    def least_tail_mu(self):
-        return None if self.tail_mu() is None else self.least_gaussian_mu()
-
-    def least_gaussian_mu(self):
-        """For alpha -> 0 of a sum of what the steps show, in the direction in which that is more. A
-        sub-sampled step's losses have an end in the other one: exchanged, its null's shifts only
-        make a level smaller, and its alternative may have none. So it is in either direction with a
-        replaced record, which asks for half of what it may at most.
-        """
-        def square(reverse):
-            return sum(xp.sum(term.count * _tail(term.transform, reverse) ** 2, -1)
-                       for term in self.terms)
-
-        largest = xp.maximum(square(False), square(True))
-        return xp.sqrt(largest) * (1 - 256 * xp.finfo(xp.float64).eps)
-
-    def gaussian_mu(self):
-        square = sum(xp.sum(term.count * term.transform.apart**2, -1) for term in self.terms)
-        return xp.sqrt(square)
-
     def reversed(self):
         other = np.ones(1, bool)
         exchanged = [term.transform.reversed(other) for term in self.terms]
@@ -379,15 +350,6 @@ class WithoutLarge(Composed):
     """The same composition, whose brackets are those of small losses."""
 
     brackets_by: ClassVar[Any] = light
-
-
-def _tail(transform, reverse):
-    """The mu that small levels of a step ask for in a direction."""
-    if isinstance(transform, ReplacedGaussianTransform):
-        return 0.5 * transform.apart
-    if isinstance(transform, (GaussianTransform, HullTransform)):
-        return transform.apart
-    return xp.where(transform.reverse == reverse, transform.apart, 0.0)
 
 
 def _kinds(eps, *kinds):

@@ -18,21 +18,19 @@ from jaxpriv.composition import estimates, grid, grown, laid
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.entrywise import alike
+from jaxpriv.composition.mu import MuOfSteps
 from jaxpriv.composition.tables import Step, tables_of
 from jaxpriv.stats._logspace import log1mexp
-from jaxpriv.tradeoff.averaged import Mixture
-from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.experiment import Point, padded
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
-from jaxpriv.tradeoff.subsampled import Reversed
 
 _LITTLE = 1e-3  # width of log delta above which an eps gets lattices of its own
 _HELPLESS = 0.1  # widths of epsilon, relative, from which on the general search is tried
 
 
 @pytree
-class Gridded(Directed):
+class Gridded(MuOfSteps, Directed):
     """Steps of any mechanisms. `steps`: tuple of `Step`s with parameters (..., members);
     flipped: hypotheses exchanged?
 
@@ -307,44 +305,6 @@ class Gridded(Directed):
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)
 
-    def tail_mu(self):
-        """All steps with the record decide for alpha -> 0, if they do for each step:
-        mu^2 = sum n_i mu_i^2.
-        """
-        known = [step.experiment.tail_mu() for step in self.steps]
-        if any(mu is None for mu in known):
-            return None
-        return xp.sqrt(sum(xp.sum(step.count * mu**2, -1) for step, mu in zip(self.steps, known)))
-
-    def least_tail_mu(self):
-        return None if self.tail_mu() is None else self.least_gaussian_mu()
-
-    def least_gaussian_mu(self):
-        """What the steps alone ask for whose `tail_mu` is that of one direction, or any single
-        other one: the rest of them can only tell more.
-        """
-        found, squares = xp.zeros(()), {False: xp.zeros(()), True: xp.zeros(())}
-        for step in self.steps:
-            mu, least = step.experiment.least_tail_mu(), step.experiment.least_gaussian_mu()
-            if mu is not None:
-                square = xp.sum(xp.where(step.count > 0, step.count * mu**2, 0.0), -1)
-                for reverse in _directions(step.experiment):
-                    squares[reverse] = squares[reverse] + square
-            elif least is not None:
-                found = xp.maximum(found, xp.max(xp.where(step.count >= 1, least, 0.0), -1))
-        for square in squares.values():
-            found = xp.maximum(found, xp.sqrt(square))
-        return found * (1 - 256 * xp.finfo(xp.float64).eps)
-
-    def gaussian_mu(self):
-        """mu-GDP composes as mu^2 = sum n_i mu_i^2: an upper bound, exact where `tail_mu` is."""
-        def square(step):
-            mu = step.experiment.gaussian_mu()
-            mu = search_mu(step.experiment, xp.zeros_like(step.count)) if mu is None else mu
-            return xp.sum(xp.where(step.count > 0, step.count * mu**2, 0.0), -1)
-
-        return xp.sqrt(sum(map(square, self.steps), xp.zeros(())))
-
     def reversed(self):
         if all(step.experiment.reversed() is step.experiment for step in self.steps):
             return self
@@ -372,17 +332,6 @@ def _members_of(step):
 def _has_density(step):
     known = step.experiment.finite or step.experiment.isolated
     return not known and np.all(np.isnan(step.experiment.atoms(False))) and np.any(step.count > 0)
-
-
-def _directions(experiment):
-    """Those in which small levels ask for a step's `tail_mu`, as far as it is known: both if it is
-    the same exchanged, of a mixture those of all its members.
-    """
-    if isinstance(experiment, Mixture):
-        return set.intersection(*map(_directions, experiment.members))
-    if experiment.reversed() is experiment:
-        return {False, True}
-    return {isinstance(experiment, Reversed)}
 
 
 def _up(count):
