@@ -99,7 +99,9 @@ def check_epsilon(mechanism, direction, delta, low, high):
         if low == math.inf:
             # inf is right only if delta(eps) > delta for every eps:
             # for delta = 0 and unbounded losses, or revelation
-            if not unbounded_above(mechanism, direction, delta):
+            s = truth(mechanism, 1.7e308, direction).compare(delta) if delta else 1
+            open_ |= s is None
+            if s in (0, -1):
                 notes.append("lower inf")
         else:
             t = truth(mechanism, low, direction)
@@ -112,10 +114,6 @@ def check_epsilon(mechanism, direction, delta, low, high):
             ) in (0, -1):
                 notes.append(f"lower {low!r} above the smallest epsilon")
     return notes, open_
-
-
-def unbounded_above(mechanism, direction, delta):
-    return truth(mechanism, 1.7e308, direction).compare(delta) == 1 if delta else True
 
 
 def check_beta(mechanism, direction, alpha, low, high):

@@ -11,7 +11,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import training, worst_case
-from jaxpriv.training import Plan, Privacy, make_plan
+from jaxpriv.training import Plan, Privacy, make_plan, planning
 from jaxpriv.training.planning import holds, steps_of
 
 MU = Privacy(mu=0.5, threat_model="membership")
@@ -34,6 +34,21 @@ def test_solved_plans_just_hold(left_out):
         "steps": dataclasses.replace(plan, noise_multipliers=(*noise, noise[0])),
     }[left_out]
     assert not holds(beyond, MU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "users"), [
+    ({"epsilon": 1.0}, 1), ({"advantage": 0.1}, 3), ({"fpr": 0.01, "tpr": 0.1}, 1),
+    ({"mu": 0.5, "threat_model": "membership"}, 1),
+])
+def test_looking_at_the_first_step_first_changes_nothing(monkeypatch, target, users):
+    def solved():
+        return make_plan(Privacy(**target), 1000, 10, batch_size=100, steps=20,
+                         records_per_user=users)
+
+    found = solved()
+    monkeypatch.setattr(planning, "_meets_in_all", holds)
+    assert solved() == found
 
 
 def check_solved():
