@@ -7,7 +7,8 @@ A sum over frequencies is, between two eps, as smooth as these are low:
 and the polynomial through n Chebyshev points of an interval of half-width r is off by at most
 max |g^(n)| r^n/(2^(n-1) n!). With u an ulp and S = sum_k |w_k|, what rounding adds is below
 
-    5 E            E at the points: Lebesgue's constant is less than 1 + (2/pi) log n
+    12 E           E at the points and as much for where they lie, both times Lebesgue's constant,
+                   which is less than 1 + (2/pi) log n < 5, and for where what is asked for lies
     8 n^2 u S      the coefficients, each a mean of n products with cosines of angles up to pi n
     u sum_j (j + 3)^3 |c_j|          Clenshaw's rule: a rounding where b_k = sum_j>=k c_j U_(j-k) is
                    formed is seen in the sum U_k <= k + 1 times, and |U_(j-k)| <= j - k + 1.
@@ -19,9 +20,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 _POINTS = np.array([16, 24, 32, 48, 64])  # with more of them rounding shows
-# Lebesgue's constant, and as much again for where the points and what is asked for lie: E counts
-# twice what an ulp of eps y, the angle there, may do
-_GROWN = 5.0 + 2.0
+_GROWN = 2 * 5.0 + 2.0  # E counts twice what an ulp of eps y, the angle there, may do
 _WORTH = 8  # times as many eps as points, or they had better be asked for themselves
 _LEFT = 1e-16  # of S, which the polynomial may miss
 _ULP = float(np.finfo(np.float64).eps)

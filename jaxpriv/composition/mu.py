@@ -2,6 +2,8 @@
 add up.
 """
 
+from abc import ABC, abstractmethod
+
 from jaxpriv import _array as xp
 from jaxpriv.composition.sampled_hull import HullTransform
 from jaxpriv.composition.sampled_replaced import ReplacedGaussianTransform
@@ -11,7 +13,22 @@ from jaxpriv.tradeoff.evaluate import search_mu
 from jaxpriv.tradeoff.subsampled import Reversed
 
 
-class MuOfTerms:
+class _Composition(ABC):
+    """Where small levels ask for `tail_mu`, that is what their lower bound is one of."""
+
+    @abstractmethod
+    def tail_mu(self):
+        pass
+
+    @abstractmethod
+    def least_gaussian_mu(self):
+        pass
+
+    def least_tail_mu(self):
+        return None if self.tail_mu() is None else self.least_gaussian_mu()
+
+
+class MuOfTerms(_Composition):
     """Of `terms`, whose transforms know how far apart their shifts are at most."""
 
     terms: tuple
@@ -22,9 +39,6 @@ class MuOfTerms:
         """
         replaced = any(isinstance(t.transform, ReplacedGaussianTransform) for t in self.terms)
         return None if replaced else self.gaussian_mu()
-
-    def least_tail_mu(self):
-        return None if self.tail_mu() is None else self.least_gaussian_mu()
 
     def least_gaussian_mu(self):
         """For alpha -> 0 of a sum of what the steps show, in the direction in which that is more. A
@@ -45,7 +59,7 @@ class MuOfTerms:
         return xp.sqrt(square)
 
 
-class MuOfSteps:
+class MuOfSteps(_Composition):
     """Of `steps` of any mechanisms."""
 
     steps: tuple
@@ -58,9 +72,6 @@ class MuOfSteps:
         if any(mu is None for mu in known):
             return None
         return xp.sqrt(sum(xp.sum(step.count * mu**2, -1) for step, mu in zip(self.steps, known)))
-
-    def least_tail_mu(self):
-        return None if self.tail_mu() is None else self.least_gaussian_mu()
 
     def least_gaussian_mu(self):
         """What the steps alone ask for whose `tail_mu` is that of one direction, or any single

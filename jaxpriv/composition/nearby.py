@@ -28,7 +28,7 @@ def kept_at(terms, center, kind):
 def worth_while(terms, kind, eps):
     """Do so many eps lie so close together that lines serve several of them?"""
     spread = float(along(terms, np.median(eps), kind)[0].spread)
-    each = max(1, side_by_side(terms) // _OF_THOSE)
+    each = side_by_side(terms) // _OF_THOSE
     return len(eps) >= each * len(np.unique(np.floor(eps / max(spread, 1e-150))))
 
 
