@@ -1,5 +1,6 @@
 """Certified type II errors: at one level by lines of frequencies that are kept against new ones,
 and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
+The curve of a mixture at ten levels, whose slopes are found by secants, against bisections.
 
     python bench/levels.py [--repeats 5]
 
@@ -32,23 +33,42 @@ def pipeline():
     return compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000), worst_case.laplace(0.2))
 
 
+def mixture():
+    from jaxpriv import mixture, worst_case
+
+    return mixture([worst_case.subsampled_gaussian(1.0, 0.02, 100), worst_case.gaussian(0.5)],
+                   [0.3, 0.7])
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
     from jaxpriv.composition import enclosure, interpolated
+    from jaxpriv.tradeoff import averaged, solve
+
+    def certified(curve, levels):
+        return curve.beta_bounds(levels)
+
+    def by_halves(function, low, high, iterations):
+        return solve.newton_in_bracket(
+            lambda x: (function(x), np.zeros_like(x)), low, high, iterations)
 
     for name, curve in curves().items():
-        compare(name, curve, repeats, 0.1, (enclosure._spectra, "most", 0),
+        compare(name, curve, certified, repeats, 0.1, (enclosure._spectra, "most", 0),
                 ("kept", "new"), rtol=0.0)
     levels = np.linspace(0.01, 0.9, 30)
-    compare("pipeline", pipeline(), repeats, levels, (interpolated, "_WORTH", np.inf),
-            ("between", "each"), rtol=1e-9)
+    compare("pipeline", pipeline(), certified, repeats, levels,
+            (interpolated, "_WORTH", np.inf), ("between", "each"), rtol=1e-9)
+    compare("mixture", mixture(), lambda curve, levels: curve(levels), repeats, levels[::3],
+            (averaged, "secant_in_bracket", by_halves), ("secants", "halves"), rtol=1e-9)
 
 
-def compare(name, curve, repeats, levels, without, sides, rtol):
-    """without: (where, attribute, its value on the second side); rtol: of both sides' answers."""
+def compare(name, curve, ask, repeats, levels, without, sides, rtol):
+    """ask: (curve, levels) -> answers; without: (where, attribute, its value on the second side);
+    rtol: of both sides' answers.
+    """
     from jaxpriv.composition import stored
 
     where, attribute, other = without
@@ -60,7 +80,7 @@ def compare(name, curve, repeats, levels, without, sides, rtol):
             stored.forget()
             setattr(where, attribute, own if side == sides[0] else other)
             start = time.perf_counter()
-            found[side] = curve.beta_bounds(levels * (1 + 1e-3 * i))
+            found[side] = ask(curve, levels * (1 + 1e-3 * i))
             spent[side].append(time.perf_counter() - start)
         assert np.allclose(*found.values(), rtol=rtol, atol=0.0)
     setattr(where, attribute, own)

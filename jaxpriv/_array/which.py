@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 _PYTHON = frozenset({bool, int, float})
-_KNOWN = _PYTHON | {np.ndarray, np.float64, np.bool_}  # without JAX in them
-_ARRAY_OR_TUPLE = frozenset({np.ndarray, tuple})
+_KNOWN = frozenset({np.ndarray, np.float64, np.bool_})  # without JAX in them
 _IS_JAX: dict = {np.ndarray: False, np.float64: False, np.bool_: False, bool: False, int: False,
                  float: False, str: False, type(None): False}
 
@@ -49,16 +48,21 @@ def dispatched(by_numpy, by_jax, creates=False):
 
     @functools.wraps(by_numpy)
     def function(*args, **kwargs):
+        plain = not creates
         for argument in args:
-            if type(argument) not in _KNOWN and has_jax(argument):
-                return by_jax(*args, **kwargs)
+            kind = type(argument)
+            if kind not in _PYTHON:
+                if kind not in _KNOWN and has_jax(argument):
+                    return by_jax(*args, **kwargs)
+                plain = False
         if kwargs and has_jax(tuple(kwargs.values())):
             return by_jax(*args, **kwargs)
         found = by_numpy(*args, **kwargs)
-        if creates or type(found) in _ARRAY_OR_TUPLE and (type(found) is tuple or found.ndim):
-            return found
         # of Python numbers a Python number, which does not widen what it is multiplied with in JAX
-        plain = all(type(argument) in _PYTHON for argument in args)
-        return found.item() if plain and isinstance(found, (np.generic, np.ndarray)) else found
+        return found.item() if plain and _is_number(found) else found
 
     return function
+
+
+def _is_number(found):
+    return isinstance(found, np.generic) or isinstance(found, np.ndarray) and not found.ndim

@@ -29,7 +29,8 @@ def compose(*curves: Curve, axis: int | None = None) -> Curve:
         correct to rounding where the transform decays (many steps) and less so for few steps at a
         tiny rate, where the bounds say by how much; on the lattice to about 1e-7 of itself, but
         next to a loss that has a probability of its own, such as the epsilon of a black box, to
-        that probability, which a lattice spreads over its next points.
+        that probability, which a lattice spreads over its next points, and of steps at a tiny rate
+        beside others to about 1e-5, by numbers delta and epsilon within their brackets.
     Raises: ValueError without curves, for symmetric curves among directed ones or of several
         mechanisms each, for steps of both adjacencies, and for relaxed Gaussian
         releases of different dim.

@@ -39,10 +39,9 @@ class Chain:
     def __init__(self, steps, reverse):
         self.reverse = reverse
         self.count = sum(count for _, count in steps)
-        # how often does the record take part at most, and is it rarely in any step?
-        each = [(float(one.participation()), count) for one, count in steps]
-        self.rate = max(rate for rate, _ in each)
-        self.seldom = sum(rate * count for rate, count in each) <= RARE
+        # (how often does the record take part, steps), and is it rarely in any?
+        self.rates = [(float(one.participation()), count) for one, count in steps]
+        self.seldom = sum(rate * count for rate, count in self.rates) <= RARE
         (self.last, count), *others = steps
         self.steps = [(self.last, count - 1), *others]
         self.laws = Store(_LAWS)

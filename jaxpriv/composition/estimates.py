@@ -6,9 +6,9 @@ are read off one lattice (`laid`), where a program lays one for each.
 
 import numpy as np
 
-from jaxpriv.composition import centred, grid, laid
+from jaxpriv.composition import centred, grid, grown, laid, summed
 from jaxpriv.composition.grid import BETWEEN
-from jaxpriv.composition.rare import rare
+from jaxpriv.composition.rare import beside_others, rare
 from jaxpriv.composition.summed import running_sums
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
@@ -21,6 +21,7 @@ _ROUNDING = 1e-13  # of running sums
 _NOTHING = -28.0  # of log(1 - alpha)
 _WIDE, _SMALL = 1e-3, 1 << 14  # width of epsilon's brackets from which on so many points do
 _SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
+_BLUR = 1e-2  # width of log delta's brackets on a lattice from which on these say too little
 _AT_END = 1e-5  # of the search's reach
 _WIDENED, _WIDER = 12, 16.0  # times; by which factor
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
@@ -90,10 +91,10 @@ class Profile:
         return found[0], Point(*found[1:5]), found[5] > 0
 
     def _around(self, center):
-        def make():
-            return Running(self.entry.law(center, self.tables, self.size))
+        return laid.sums(self.entry, center, self.size, lambda: Running(self.law(center)))
 
-        return laid.sums(self.entry, center, self.size, make)
+    def law(self, center):
+        return self.entry.law(center, self.tables, self.size)
 
     def log_alpha(self, eps):
         """log alpha, and its slope from differences: it rises from point to point of the lattice.
@@ -148,6 +149,28 @@ def contacts(entry, eps):
     return found
 
 
+def log_deltas(entry, eps):
+    """log delta at eps (k,), within certified brackets where the lattice is far off."""
+    found = contacts(entry, eps)[:, 0]
+    if beside_others(entry):
+        for k in np.flatnonzero(_blurred(entry, eps)):
+            lower, upper, _ = grown.brackets(entry, eps[k], eps[k, None])
+            found[k] = np.clip(found[k], lower[0], upper[0])
+    return found
+
+
+def _blurred(entry, eps):
+    """Are the lattice's brackets next to eps (k,) wide?"""
+    profile = Profile(entry)
+    middle = laid.near(entry, profile.tables, eps)
+    wide = np.zeros(eps.shape, bool)
+    for center in np.unique(middle):
+        here = middle == center
+        lower, upper, _ = summed.brackets(profile.law(center), eps[here])
+        wide[here] = ~(upper - lower <= _BLUR)
+    return wide
+
+
 def slopes(entry, alpha):
     """The eps at which alpha (k,) is the type I error."""
     seldom = rare(entry)
@@ -187,7 +210,11 @@ def epsilons(entry, log_delta):
 
     start = centred.start_of(entry, profile.tables, log_delta)
     found, sure = profile.search(shortfall, start)
-    return _or_alone(entry, centred.epsilon_of, log_delta, found, sure)
+    found = _or_alone(entry, centred.epsilon_of, log_delta, found, sure)
+    if beside_others(entry):
+        for k in np.flatnonzero(_blurred(entry, found)):
+            found[k] = np.clip(found[k], *grown.epsilon_bracket(entry, log_delta[k], log_delta[k]))
+    return found
 
 
 def _or_alone(entry, function, values, found, sure):

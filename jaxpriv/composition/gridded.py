@@ -206,7 +206,7 @@ class Gridded(MuOfSteps, Directed):
         if xp.any_jax(self, eps):
             value = _evaluated(_log_delta_of, own, eps)[..., 0]
         else:
-            value = own._contacts(eps)[..., 0]
+            value = own._asked(estimates.log_deltas, eps)
         return xp.where(above | below | ~leaks, self._flat(eps), value)
 
     def bracket(self, low, high, reverse):
@@ -299,10 +299,16 @@ class Gridded(MuOfSteps, Directed):
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         _, _, leaks = self._outside(xp.zeros_like(log_delta), reverse)
         own, target = self.directed(reverse), xp.where(reachable, log_delta, -1.0)
-        traced = xp.any_jax(self, log_delta)
-        eps = own.each(epsilon_of, target) if traced else own._asked(estimates.epsilons, target)
         limit = xp.where((log_delta < 0) & leaks, self.loss_bound(reverse), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
+        if xp.any_jax(self, log_delta):
+            eps = own.each(epsilon_of, target)
+        else:
+            endless = own.log_told(False)[0] > log_delta
+            limit, reachable = np.where(endless, np.inf, limit), reachable & ~endless
+            if not np.any(reachable & leaks):
+                return limit
+            eps = own._asked(estimates.epsilons, np.where(endless, -1.0, target))
         return xp.where(reachable & leaks, xp.minimum(eps, limit), limit)
 
     def reversed(self):

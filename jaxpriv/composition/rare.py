@@ -61,9 +61,19 @@ def rare(entry):
     has points where the losses are.
     """
     forward = chain.chain_of(entry.steps, entry.flipped)
-    if forward is None or not forward.seldom or forward.rate > _RATE:
+    if forward is None or not forward.seldom or max(rate for rate, _ in forward.rates) > _RATE:
         return None
     return Rare(forward, chain.chain_of(entry.steps, ~entry.flipped))
+
+
+def beside_others(entry):
+    """Do some steps of it seldom tell anything, and others say how far a lattice reaches? Past
+    what these tell at most it has to show losses that it has no points for.
+    """
+    steps = chain.chain_of(entry.steps, entry.flipped)
+    seldom = [] if steps is None else [pair for pair in steps.rates if pair[0] <= _RATE]
+    return bool(seldom) and len(seldom) < len(steps.rates) and (
+        sum(rate * count for rate, count in seldom) <= chain.RARE)
 
 
 @np.errstate(all="ignore")

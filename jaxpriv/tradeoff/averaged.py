@@ -9,7 +9,7 @@ from jaxpriv._derived import resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.tradeoff.envelope import Envelope, finite_slope
 from jaxpriv.tradeoff.experiment import Point, padded
-from jaxpriv.tradeoff.solve import newton_in_bracket
+from jaxpriv.tradeoff.solve import newton_in_bracket, secant_in_bracket
 
 
 @pytree
@@ -163,8 +163,10 @@ def _per_member(value, member):
 def _where_touching(touch, alpha, low, high):
     """The slope eps in [low, high] at which the touching point passes alpha."""
 
-    def shortfall(eps):
-        log_alpha = touch(eps).log_alpha
-        return xp.log(alpha) - log_alpha, xp.zeros_like(eps)
+    small, log_alpha, log_rest = alpha < 0.5, xp.log(alpha), xp.log1p(-alpha)
 
-    return newton_in_bracket(shortfall, low, high, iterations=48)
+    def shortfall(eps):
+        point = touch(eps)
+        return xp.where(small, log_alpha - point.log_alpha, point.log_specificity - log_rest)
+
+    return secant_in_bracket(shortfall, low, high, iterations=48)

@@ -1,5 +1,5 @@
-"""One root finder for increasing functions: Newton's step where it stays in the bracket and shrinks
-it, bisection elsewhere.
+"""One root finder for increasing functions: Newton's step, or a secant's, where it stays in the
+bracket and shrinks it, bisection elsewhere.
 """
 
 from jaxpriv import _array as xp
@@ -22,10 +22,32 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
             and these are the answer: for roots inside a rule for derivatives, since such a loop has
             none of its own in reverse.
     """
+    return _in_bracket(lambda x, _: (*function(x), ()), (), low, high, iterations, start, tolerance)
+
+
+def secant_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
+    """The same of a function x -> value whose slope is not known: that of the last two tries."""
+
+    def ask(x, known):
+        at, before, slope = known
+        value = function(x)
+        rise, run = value - before, x - at
+        # where only rounding tells two tries apart the slope before serves
+        seen = (rise * run > 0) & xp.isfinite(rise)
+        slope = xp.where(seen, rise / xp.where(seen, run, 1.0), slope)
+        return value, slope, (x, value, slope)
+
+    nothing = xp.zeros_like(low)
+    return _in_bracket(ask, (low, nothing + xp.nan, nothing), low, high, iterations, start,
+                       tolerance)
+
+
+def _in_bracket(ask, known, low, high, iterations, start, tolerance):
+    """ask: (x, what the last try told) -> (value, slope, what this one tells)."""
 
     def step(state):
-        count, low, high, x, best, smallest, _, last, before = state
-        value, slope = function(x)
+        count, low, high, x, best, smallest, _, last, before, known = state
+        value, slope, known = ask(x, known)
         size = xp.abs(value)
         # where two steps do not halve the value Newton's tries may go round and round
         stuck = (size > 0.5 * before) & (size > _NOTHING)
@@ -41,12 +63,12 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
         good = (slope > 0) & ((proposal > low) & (proposal < high) | there)
         proposal = xp.where(good & ~stuck, proposal, 0.5 * low + 0.5 * high)
         change = xp.abs(proposal - x)
-        return count + 1, low, high, proposal, best, smallest, change, size, last
+        return count + 1, low, high, proposal, best, smallest, change, size, last, known
 
     ulp = xp.finfo(low.dtype).eps
     start = 0.5 * low + 0.5 * high if start is None else xp.clip(start, low, high)
     endless = xp.full_like(start, xp.inf)
-    state = 0, low, high, start, start, endless, endless, endless, endless
+    state = 0, low, high, start, start, endless, endless, endless, endless, known
     if tolerance is None:
 
         def settled(state):

@@ -118,6 +118,14 @@ def test_levels_next_to_an_atom():
     np.testing.assert_allclose(curve.slope(np.full(5, 1e-9)), 2.0, rtol=1e-4)
 
 
+def test_what_is_told_for_sure_is_not_searched_for(monkeypatch):
+    """Below the probability of an infinite loss no epsilon is enough; a search took ten seconds."""
+    curve = CURVES["told"]
+    assert curve.epsilon(np.array([1e-3, 1e-7]))[1] == np.inf
+    monkeypatch.setattr(estimates, "epsilons", None)
+    assert curve.epsilon(1e-7) == np.inf
+
+
 def check_leaps():
     """Between two atoms the type I error stands still, and one slope is right within a side."""
     response, steps = W.approximate_dp(0.77149224, 4.36987723e-9), 10

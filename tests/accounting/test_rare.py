@@ -74,6 +74,30 @@ def test_beside_losses_that_end():
         assert curve.epsilon(delta) == pytest.approx(eps, rel=0.02)
 
 
+def check_past_the_end_of_others():
+    """A lattice has no points for the rare step's losses, of which alone delta is left there."""
+    curve = compose(worst_case.subsampled_gaussian(1.0, Q, 1), worst_case.laplace(0.3))
+
+    def laplace(eps):
+        inside = -np.expm1((np.minimum(eps, 0.3) - 0.3) / 2)
+        return np.where(eps > -0.3, inside, -np.expm1(eps))
+
+    for eps in (0.2999, 0.3, 0.301, 0.31):
+        delta = _of_two(eps, laplace)
+        assert curve.delta(eps) == pytest.approx(delta, rel=3e-3)
+        assert curve.epsilon(delta) == pytest.approx(eps, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_past_the_end_of_others():
+    check_past_the_end_of_others()
+
+
+@pytest.mark.slow
+def test_slip_lattice_past_the_end(monkeypatch):
+    check_is_red(monkeypatch, estimates, "_BLUR", np.inf, check_past_the_end_of_others)
+
+
 KINDS = {
     "records of a user": lambda n: worst_case.user_level(1.0, Q, n, 3),
     "batches cut": lambda n: worst_case.truncated_gaussian(1.0, Q, n, **CUT),
