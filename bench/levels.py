@@ -1,6 +1,7 @@
 """Certified type II errors: at one level by lines of frequencies that are kept against new ones,
 and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
-The curve of a mixture at ten levels, whose slopes are found by secants, against bisections.
+The curve of a mixture at ten levels, whose slopes are found by secants, against bisections. delta
+of few steps, a thousand frequencies at a time, against 256.
 
     python bench/levels.py [--repeats 5]
 
@@ -40,12 +41,20 @@ def mixture():
                    [0.3, 0.7])
 
 
+def few_steps():
+    from jaxpriv import relaxed, worst_case
+
+    return {"two steps": worst_case.subsampled_gaussian(1.0, 1e-3, 2),
+            "ten steps": worst_case.subsampled_gaussian(1.0, 1e-4, 10),
+            "relaxed, dimension 1": relaxed.subsampled_gaussian(1.0, 0.3, 3, 1)}
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
-    from jaxpriv.composition import enclosure, interpolated
+    from jaxpriv.composition import enclosure, frequencies, interpolated
     from jaxpriv.tradeoff import averaged, solve
 
     def certified(curve, levels):
@@ -63,6 +72,9 @@ def main(arguments=None):
             (interpolated, "_WORTH", np.inf), ("between", "each"), rtol=1e-9)
     compare("mixture", mixture(), lambda curve, levels: curve(levels), repeats, levels[::3],
             (averaged, "secant_in_bracket", by_halves), ("secants", "halves"), rtol=1e-9)
+    for name, curve in few_steps().items():
+        compare(name, curve, lambda curve, levels: curve.delta(1e-3 * levels), repeats, 1.0,
+                (frequencies, "LONG", np.inf), ("wide", "narrow"), rtol=1e-9)
 
 
 def compare(name, curve, ask, repeats, levels, without, sides, rtol):

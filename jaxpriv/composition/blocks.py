@@ -1,11 +1,14 @@
 """Frequencies y = spacing/2, 3 spacing/2, ..., some blocks at a time."""
 
+import numpy as np
+
 from jaxpriv import _array as xp
 
 BLOCK = 16  # frequencies to a table
 # such blocks at a time: by NumPy, to which a call costs as much as a thousand numbers; in programs,
 # in which each turn of a loop costs as much as some blocks, and as dozens on an accelerator
 _BY_NUMPY, _IN_PROGRAMS = 16, 8
+LONG, TIMES = 64, 4  # by NumPy, of lines longer than this, so many times as many
 
 
 def blocks_at_once(value):
@@ -25,3 +28,17 @@ def block_of_frequencies(first, spacing):
     count = BLOCK * blocks_at_once(first)
     y = first + xp.arange(count, dtype=first.dtype).reshape((-1,) + (1,) * first.ndim) * spacing
     return y, first + count * spacing
+
+
+class Several:
+    """A path that takes several steps of another one at a time, by NumPy."""
+
+    def __init__(self, path, times):
+        self._path, self._times = path, times
+
+    def advance(self, state):
+        found = []
+        for _ in range(self._times):
+            state, ratio = self._path.advance(state)
+            found.append(ratio)
+        return state, tuple(map(np.concatenate, zip(*found)))

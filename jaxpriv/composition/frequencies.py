@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxpriv import _array as xp
-from jaxpriv.composition.blocks import BLOCK, blocks_at_once
+from jaxpriv.composition.blocks import BLOCK, LONG, TIMES, blocks_at_once
 from jaxpriv.composition.line import on_axis, over_steps
 
 LIMIT = 4096  # blocks of frequencies
@@ -87,31 +87,35 @@ def follow(terms, eps, kind, line, tilts, paths, visit, start, stop, limit=LIMIT
     doubt = over_steps(terms, [tilt.doubt() for tilt in tilts])
     far = xp.abs(on_axis(kind, line.side, line.d)) + 1
     zero = xp.zeros_like(eps)
-    at_once = blocks_at_once(line.spacing)
-    steps = xp.arange(BLOCK * at_once, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
 
-    def block(carry):
-        index, walks, sums, apart, state = carry
-        y = (BLOCK * index + steps + 0.5) * line.spacing
-        walks, ratios = zip(*(path.advance(walk) for path, walk in zip(paths, walks)))
-        log_size, angle = (over_steps(terms, one) for one in list(zip(*ratios))[:2])
-        # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at this
-        # frequency and at those whose turns it is made of, and as many roundings as the brackets
-        # have been carried on from one block to the next
-        farthest = [_farthest(most, _apart(one)) for most, one in zip(apart, ratios)]
-        unrest = over_steps(terms, list(map(_unrest, farthest, ratios)))
-        ulps = 16 + (32 + 2 * index) * unrest + doubt * (far + y)
-        more, integrand = summed(kind, a, eps, y, log_size, angle, ulps)
-        sums = Sums(
-            sums.value + more.value,
-            sums.slope + more.slope,
-            sums.size + more.size,
-            more.rest,
-            more.alive,
-            more.reach + 0.5 * line.spacing,
-        )
-        state = visit(state, Block(y, log_size, angle, ulps, integrand, ratios))
-        return index + at_once, walks, sums, tuple(one[-1] for one in farthest), state
+    def going(paths, at_once):
+        """A turn of the loop, by so many blocks."""
+        steps = xp.arange(BLOCK * at_once, dtype=eps.dtype).reshape((-1,) + (1,) * eps.ndim)
+
+        def turn(carry):
+            index, walks, sums, apart, state = carry
+            y = (BLOCK * index + steps + 0.5) * line.spacing
+            walks, ratios = zip(*(path.advance(walk) for path, walk in zip(paths, walks)))
+            log_size, angle = (over_steps(terms, one) for one in list(zip(*ratios))[:2])
+            # rounding of M(c+iy)/M(c): E|e^(iyL) - 1| <= (2 E(1 - cos yL))^1/2 for each step, at
+            # this frequency and at those whose turns it is made of, and as many roundings as the
+            # brackets have been carried on from one block to the next
+            farthest = [_farthest(most, _apart(one)) for most, one in zip(apart, ratios)]
+            unrest = over_steps(terms, list(map(_unrest, farthest, ratios)))
+            ulps = 16 + (32 + 2 * index) * unrest + doubt * (far + y)
+            more, integrand = summed(kind, a, eps, y, log_size, angle, ulps)
+            sums = Sums(
+                sums.value + more.value,
+                sums.slope + more.slope,
+                sums.size + more.size,
+                more.rest,
+                more.alive,
+                more.reach + 0.5 * line.spacing,
+            )
+            state = visit(state, Block(y, log_size, angle, ulps, integrand, ratios))
+            return index + at_once, walks, sums, tuple(one[-1] for one in farthest), state
+
+        return turn
 
     def unfinished(index, sums):
         goes_on = (sums.rest > 1e-17 * xp.abs(sums.value)) | (sums.reach < stop)
@@ -120,12 +124,19 @@ def follow(terms, eps, kind, line, tilts, paths, visit, start, stop, limit=LIMIT
         hopeless = (index >= _LOOK) & (xp.log(sums.alive) * (limit / index) ** 2 > -18.0)
         return goes_on & ~hopeless
 
+    def up_to(end):
+        return lambda carry: (carry[0] < end) & xp.any(unfinished(carry[0], carry[2]))
+
     most = limit if patience is None else patience
     sums = Sums(zero, zero, zero, zero + xp.inf, zero + 1, zero)
     apart = tuple(xp.zeros_like(term.count) for term in terms)
     carry = (xp.zeros((), eps.dtype), tuple(path.start() for path in paths), sums, apart, start)
-    index, _, sums, _, state = xp.while_loop(
-        lambda carry: (carry[0] < most) & xp.any(unfinished(carry[0], carry[2])), block, carry)
+    at_once = blocks_at_once(line.spacing)
+    if not xp.any_jax(carry, line, terms) and all(hasattr(path, "wider") for path in paths):
+        carry = xp.while_loop(up_to(min(LONG, most)), going(paths, at_once), carry)
+        if up_to(most)(carry):
+            paths, at_once = [path.wider(TIMES) for path in paths], TIMES * at_once
+    index, _, sums, _, state = xp.while_loop(up_to(most), going(paths, at_once), carry)
     return state, sums, ~unfinished(index, sums)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.blocks import block_of_frequencies
+from jaxpriv.composition.blocks import Several, block_of_frequencies
 from jaxpriv.composition.transforms import OUTSIDE, Closed, unknown_once
 
 _EDGE = 1e-9  # of 1 + tu, which a search for the saddle may approach
@@ -141,6 +141,9 @@ class NormalLine:
     sign: jax.Array
     scale: jax.Array
     spacing: jax.Array
+
+    def wider(self, times):
+        return Several(self, times)
 
     def start(self):
         return self.spacing / 2 + xp.zeros_like(self.scale)

@@ -67,13 +67,12 @@ def rare(entry):
 
 
 def beside_others(entry):
-    """Do some steps of it seldom tell anything, and others say how far a lattice reaches? Past
-    what these tell at most it has to show losses that it has no points for.
+    """Do some steps of it seldom tell anything, and others always? Past what these tell at most a
+    lattice has to show losses that it has no points for.
     """
     steps = chain.chain_of(entry.steps, entry.flipped)
-    seldom = [] if steps is None else [pair for pair in steps.rates if pair[0] <= _RATE]
-    return bool(seldom) and len(seldom) < len(steps.rates) and (
-        sum(rate * count for rate, count in seldom) <= chain.RARE)
+    seldom = [] if steps is None else [rate * count for rate, count in steps.rates if rate < 1]
+    return 0 < len(seldom) < len(steps.rates) and sum(seldom) <= chain.RARE
 
 
 @np.errstate(all="ignore")

@@ -3,6 +3,7 @@ frequency.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -36,6 +37,14 @@ class SampledLine:
         """
         zero = xp.zeros_like(self.weight[0][0, 0])
         return self.first, zero, zero, () if self.always is None else self.always[0].start()
+
+    def wider(self, times):
+        """The same path by so many times as many rows at a time, a power of 2; by NumPy."""
+        turn, rows = self.turn, self.rows
+        while len(rows[0]) < times * len(self.rows[0]):
+            turn, rows = compounded(turn, turn), _both(rows, compounded(rows, turn))
+        always = self.always and (self.always[0].wider(times), self.always[1])
+        return replace(self, rows=rows, turn=turn, always=always)
 
     def advance(self, state):
         """(the next rows' start, (log modulus, angle) at these frequencies);
@@ -110,8 +119,13 @@ def powers(one, count):
     turn, found = one, jax.tree.map(lambda part: part[None], none)
     while len(found[0]) < count:
         more = compounded(found, turn)
-        turn, found = compounded(turn, turn), tuple(map(np.concatenate, zip(found, more)))
+        turn, found = compounded(turn, turn), _both(found, more)
     return turn, found
+
+
+def _both(one, other):
+    """Two stacks of complex numbers as one."""
+    return tuple(map(np.concatenate, zip(one, other)))
 
 
 def expm1_i(y, re, im):

@@ -18,7 +18,7 @@ import jax
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
-from jaxpriv.composition.blocks import block_of_frequencies
+from jaxpriv.composition.blocks import Several, block_of_frequencies
 from jaxpriv.composition.slopes import ClosedSlopes
 
 OUTSIDE = 1e30  # K where it is infinite, with derivatives
@@ -119,6 +119,9 @@ class GaussianLine:
     half: jax.Array
     drift: jax.Array
     spacing: jax.Array
+
+    def wider(self, times):
+        return Several(self, times)
 
     def start(self):
         return self.spacing / 2 + xp.zeros_like(self.half)

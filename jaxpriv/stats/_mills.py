@@ -136,8 +136,8 @@ def log_mills_gap(eps, mu):
     share_a = xp.where(middle, xp.clip(size_a / mu, 0.0, 1.0), 1.0)
     share_b = xp.where(middle, xp.clip(b / mu, 0.0, 1.0), 0.0)
     drops = density * (share_a * first + share_b * second)
-    # beyond, eps/mu may be no number, and 1 - e^eps needs no help
-    small = (mu < _SMALL) & (xp.abs(eps) < 1)
+    # beyond, or where eps/mu is no number, 1 - e^eps needs no help
+    small = (mu < _SMALL) & (xp.abs(eps) < 1) & xp.isfinite(a)
     steep = xp.where(small & ~right, xp.where(left, -eps / mu, 0.5 * size_a * share_a), 0.0)
     scaled = steep * exprel(xp.where(small & ~right, turn, 0.0)) + drops
     whole = -xp.expm1(xp.where(right, 0.0, turn)) + xp.where(small, 0.0, mu) * drops

@@ -393,3 +393,9 @@ def test_tiny_signal(kind):
     )
     got = evaluate(make, "delta", 0.0, mu, dim).reshape(want.shape)
     close(f"relaxed_gaussian {kind}.delta", got, want, 1e-5 * want, (mu, dim))
+
+
+def test_hardly_any_difference_at_negative_epsilon():
+    """Where epsilon over mu is no number the profile is that of no difference, and was infinite."""
+    found = worst_case.gaussian(np.array([5e-324, 1e-310, 1e-300])).log_delta(-0.1)
+    np.testing.assert_allclose(found, math.log(-math.expm1(-0.1)), rtol=1e-13)
