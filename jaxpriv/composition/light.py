@@ -18,7 +18,6 @@ import jax
 import numpy as np
 
 from jaxpriv.composition import enclosure
-from jaxpriv.composition.enclosure import Bracket
 from jaxpriv.composition.ended import cut_off, may_end, seldom_large
 from jaxpriv.composition.inversion import invert
 from jaxpriv.composition.line import (
@@ -30,6 +29,7 @@ from jaxpriv.composition.line import (
     place,
     saddle_epsilon,
 )
+from jaxpriv.composition.margins import Bracket
 from jaxpriv.composition.nearby import decays_slowly
 from jaxpriv.composition.roots import root
 from jaxpriv.stats._logspace import log1mexp

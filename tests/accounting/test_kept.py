@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxpriv.composition import enclosure, kept
-from jaxpriv.composition.line import DELTA, Term
+from jaxpriv.composition.line import DELTA, Term, bound_far
+from jaxpriv.composition.margins import _LITTLE
 from jaxpriv.composition.sampled_gaussian import SubsampledGaussianTransform
 from tests.slips import check_is_red
 
@@ -61,7 +62,7 @@ def test_decayed_where_it_is_said():
     line = margins.line
 
     def excess(y):
-        return np.log(y) - margins.log_decay(y) - np.log(line.d) - enclosure._LITTLE
+        return np.log(y) - margins.log_decay(y) - np.log(line.d) - _LITTLE
 
     assert excess(margins.stop) > 0
     assert excess(margins.stop * np.exp(-20 / 8**3 - 1e-9)) <= 0
@@ -75,5 +76,5 @@ def test_far_aliases_need_fewer_digits(setting):
     for c in (1.0, 10.0, 100.0):
         tilt = term.transform.tilted(np.array([[c]]))
         value, bound = (steps * tilt.value)[0, 0], (2 * steps * tilt.line_error())[0, 0]
-        found = enclosure.bound_far([term], np.array([c]))
+        found = bound_far([term], np.array([c]))
         assert value * (1 - 1e-12) <= found[0] <= (value + bound) * (1 + 1e-12) + 1e-6

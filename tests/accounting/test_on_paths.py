@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv.composition import enclosure, falling, on_paths
+from jaxpriv.composition import falling, margins, on_paths
 from jaxpriv.composition.line import DELTA, along
 from jaxpriv.composition.on_paths import FEW, MANY
 from tests.slips import check_is_red
@@ -92,8 +92,8 @@ def test_paths_end_frequencies_early():
         ends = []
         for soon in (np.inf, 0.0):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(enclosure, "_SOON", (soon, np.inf))
-                ends.append(float(enclosure._margins(terms, DELTA, line, tilts).stop))
+                patch.setattr(margins, "_SOON", (soon, np.inf))
+                ends.append(float(margins.margins_of(terms, DELTA, line, tilts).stop))
     assert ends[1] < ends[0] / 8
 
 
