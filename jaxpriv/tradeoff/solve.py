@@ -25,8 +25,8 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
     return _in_bracket(lambda x, _: (*function(x), ()), (), low, high, iterations, start, tolerance)
 
 
-def secant_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
-    """The same of a function x -> value whose slope is not known: that of the last two tries."""
+def secant_in_bracket(function, low, high, iterations=40):
+    """The same of a function x -> value whose slope is not known: by that of the last two tries."""
 
     def ask(x, known):
         at, before, slope = known
@@ -38,11 +38,10 @@ def secant_in_bracket(function, low, high, iterations=40, start=None, tolerance=
         return value, slope, (x, value, slope)
 
     nothing = xp.zeros_like(low)
-    return _in_bracket(ask, (low, nothing + xp.nan, nothing), low, high, iterations, start,
-                       tolerance)
+    return _in_bracket(ask, (low, nothing + xp.nan, nothing), low, high, iterations)
 
 
-def _in_bracket(ask, known, low, high, iterations, start, tolerance):
+def _in_bracket(ask, known, low, high, iterations, start=None, tolerance=None):
     """ask: (x, what the last try told) -> (value, slope, what this one tells)."""
 
     def step(state):
