@@ -30,7 +30,8 @@ def compose(*curves: Curve, axis: int | None = None) -> Curve:
         tiny rate, where the bounds say by how much; on the lattice to about 1e-7 of itself, but
         next to a loss that has a probability of its own, such as the epsilon of a black box, to
         that probability, which a lattice spreads over its next points, and of steps at a tiny rate
-        beside others to about 1e-5, by numbers delta and epsilon within their brackets.
+        beside others to about 1e-5; past what these others tell at most delta and epsilon, by
+        numbers, are cut to their certified brackets, for a lattice is far off there.
     Raises: ValueError without curves, for symmetric curves among directed ones or of several
         mechanisms each, for steps of both adjacencies, and for relaxed Gaussian
         releases of different dim.

@@ -31,7 +31,7 @@ def block_of_frequencies(first, spacing):
 
 
 class Several:
-    """A path that takes several steps of another one at a time, by NumPy."""
+    """A path that takes several turns of another one at a time, by NumPy."""
 
     def __init__(self, path, times):
         self._path, self._times = path, times

@@ -132,6 +132,7 @@ def follow(terms, eps, kind, line, tilts, paths, visit, start, stop, limit=LIMIT
     apart = tuple(xp.zeros_like(term.count) for term in terms)
     carry = (xp.zeros((), eps.dtype), tuple(path.start() for path in paths), sums, apart, start)
     at_once = blocks_at_once(line.spacing)
+    # a program has one loop, and paths with derivatives have none that goes on by more
     if not xp.any_jax(carry, line, terms) and all(hasattr(path, "wider") for path in paths):
         carry = xp.while_loop(up_to(min(LONG, most)), going(paths, at_once), carry)
         if up_to(most)(carry):

@@ -81,6 +81,8 @@ class Margins(NamedTuple):
 
 
 def margins_of(terms, kind, line, tilts):
+    """The `Margins` of the terms along a line, of which `tilts` are the transforms."""
+
     def decaying(paths):
         """(y -> log of a bound of |M(c+iy)/M(c)| beyond y by so many paths, where it ends)."""
         decays = [(tilt.log_decay, tilt.decay(paths)) for tilt in tilts]
