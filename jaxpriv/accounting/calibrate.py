@@ -24,6 +24,7 @@ _TIGHT, _PART = 1e-10, 0.1  # of log parameter, of a whole number: where the est
 _AROUND = 1e-4  # a leap of small lattices, that of large ones is looked for
 _LEAP = 2.0  # the longest step
 _BLUR = 1e-2  # a surplus up to which it is the width of a bracket
+_FAR_BELOW = 20.0  # a probability this much smaller, in logarithms, only has to look small
 _COARSE = 1e-3  # width of epsilon's brackets for which small lattices do
 
 
@@ -136,7 +137,7 @@ def _found(make_curve, target, ends, integer):
     span = math.log(low), math.log(high)
     first = 0.5 * sum(span)
     second = first + min(0.05, 0.1 * (span[1] - span[0]))
-    fine, found = estimate(lambda curve: curve), None
+    fine, found = estimate(partial(_no_deeper, target.depth())), None
     begins = make_curve(math.exp(first)).symmetric()
     if _coarse(begins) is not begins:
         found = _crossing(estimate(_coarse), first, second, span, enough)
@@ -166,6 +167,13 @@ def _coarse(curve):
         return curve
     rough = Curve(curve.experiment.as_narrow_as(_COARSE))
     return rough if len(jax.tree.leaves(rough)) > len(jax.tree.leaves(curve)) else curve
+
+
+def _no_deeper(depth, curve):
+    """The same curve, of which probabilities far below e^-depth need not be found with effort."""
+    if depth is None or not isinstance(curve, Curve):
+        return curve
+    return Curve(curve.experiment.as_narrow_as(deep=-depth - _FAR_BELOW))
 
 
 def _straightened(over, depth):

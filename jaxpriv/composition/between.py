@@ -52,8 +52,8 @@ class Between(Directed):
     def compose(self, n):
         return self._both_of("compose", n)
 
-    def as_narrow_as(self, width):
-        return self._both_of("as_narrow_as", width)
+    def as_narrow_as(self, width=None, deep=None):
+        return self._both_of("as_narrow_as", width, deep)
 
     def log_delta(self, eps, reverse):
         return _middle(self.upper.log_delta(eps, reverse), self.lower.log_delta(eps, reverse))

@@ -31,16 +31,17 @@ def laws_of(terms):
     return Gridded(grouped([step for term in terms for step in as_steps(term)]), np.zeros((), bool))
 
 
-def log_delta(terms, eps):
+def log_delta(terms, eps, deep=DEEP):
     """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
-    frequencies do not end in time, or rounding shows.
+    frequencies do not end in time, or rounding shows; but what is below e^deep as the transforms
+    have it.
     """
     if xp.any_jax(terms, eps):
         return log_result(terms, eps, DELTA)
     inner = line.before_largest(terms, eps)
     logs = invert(terms, inner, DELTA)
     logs = light.inverted(terms, inner, DELTA, logs, ~logs.exact)
-    lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= DEEP)
+    lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= deep)
     return by_laws(terms, (logs.result, logs.rest), lost, _in_bracket, eps, logs.result)
 
 

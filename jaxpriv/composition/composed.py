@@ -3,6 +3,7 @@ its questions as inverse transforms.
 """
 
 import operator
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -47,10 +48,12 @@ _WITHIN = 0.9  # of the losses: where a slope is looked for first
 @pytree
 class Composed(MuOfTerms, Directed):
     """Steps of mechanisms with privacy-loss transforms. `terms`:
-    tuple of `Term`s with arrays (..., members).
+    tuple of `Term`s with arrays (..., members); deep: the log of a probability below which no law
+    is asked for an estimate, which is what transforms say, however roughly.
     """
 
     terms: tuple
+    deep: float = field(default=DEEP, metadata={"static": True})
 
     brackets_by: ClassVar[Any] = enclosure  # `bracket`, `brackets_near` and `epsilon_bracket`
 
@@ -65,9 +68,8 @@ class Composed(MuOfTerms, Directed):
             wanted = bool if xp.is_bool(leaf) else dtype
             return xp.broadcast_to(xp.asarray(leaf, wanted), shape + xp.shape(leaf)[-1:])
 
-        return type(self)(
-            tuple(audible(term) for term in jax.tree.map(spread, resolved(self.terms, dtype)))
-        )
+        terms = jax.tree.map(spread, resolved(self.terms, dtype))
+        return replace(self, terms=tuple(audible(term) for term in terms))
 
     def whole(self, up):
         """Where the record does not always take part:
@@ -82,7 +84,7 @@ class Composed(MuOfTerms, Directed):
             return Term(term.transform, term.transform.whole(term.count, up))
 
         terms = tuple(map(rounded, self.terms))
-        return self if all(map(operator.is_, terms, self.terms)) else Composed(terms)
+        return self if all(map(operator.is_, terms, self.terms)) else replace(self, terms=terms)
 
     def defined(self):
         result = xp.ones(self.batch_shape(), bool)
@@ -99,7 +101,7 @@ class Composed(MuOfTerms, Directed):
         )
 
     def directed(self, reverse):
-        return type(self)(self._directed(reverse))
+        return replace(self, terms=self._directed(reverse))
 
     def _leaks(self):
         """Is there any loss at all?"""
@@ -113,7 +115,7 @@ class Composed(MuOfTerms, Directed):
 
     def log_delta(self, eps, reverse):
         terms = self._directed((eps < 0) ^ reverse)
-        return self._signed(eps, reverse, *log_delta(terms, xp.abs(eps)))
+        return self._signed(eps, reverse, *log_delta(terms, xp.abs(eps), self.deep))
 
     def _signed(self, eps, reverse, value, rest):
         """log delta(eps) from (log, log of one less it)
@@ -221,7 +223,7 @@ class Composed(MuOfTerms, Directed):
         logs = invert(twice, both, kinds)
         logs = light.inverted(twice, both, kinds, logs, ~logs.exact)
         point = self._point(eps, reverse, logs.result, logs.rest)
-        lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= DEEP)).all(0)
+        lost = np.isfinite(eps) & self._leaks() & ~(logs.exact | (logs.result <= self.deep)).all(0)
         return by_laws(terms, point, lost, lambda own, eps: own.touch(eps, False), eps)
 
     def contact(self, eps, reverse):
@@ -272,7 +274,7 @@ class Composed(MuOfTerms, Directed):
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
         found = np.where(leaks, light.roots(terms, start, target, log_alpha, ALPHA), 0.0)
-        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > DEEP)
+        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > self.deep)
         found = by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
         lost = np.isnan(found)
         if lost.any():
@@ -299,7 +301,7 @@ class Composed(MuOfTerms, Directed):
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
             eps = np.where(reachable, light.roots(terms, start, goal, target, DELTA), 0.0)
-            lost = np.isnan(eps) & (target > DEEP)
+            lost = np.isnan(eps) & (target > self.deep)
             eps = by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
             lost = np.isnan(eps)
             if lost.any():
@@ -338,11 +340,16 @@ class Composed(MuOfTerms, Directed):
         exchanged = [term.transform.reversed(other) for term in self.terms]
         if all(new is term.transform for new, term in zip(exchanged, self.terms)):
             return self
-        return Composed(tuple(Term(new, term.count) for new, term in zip(exchanged, self.terms)))
+        terms = tuple(Term(new, term.count) for new, term in zip(exchanged, self.terms))
+        return replace(self, terms=terms)
 
     def compose(self, n):
-        return Composed(tuple(Term(term.transform, derived(product, term.count, behind(n)))
-                              for term in self.terms))
+        terms = tuple(Term(term.transform, derived(product, term.count, behind(n)))
+                      for term in self.terms)
+        return replace(self, terms=terms)
+
+    def as_narrow_as(self, width=None, deep=None):
+        return self if deep is None else replace(self, deep=max(deep, DEEP))
 
 
 @pytree

@@ -324,8 +324,8 @@ class Gridded(MuOfSteps, Directed):
         )
         return replace(self, steps=steps)
 
-    def as_narrow_as(self, width):
-        return replace(self, width=np.float64(width))
+    def as_narrow_as(self, width=None, deep=None):
+        return self if width is None else replace(self, width=np.float64(width))
 
 
 def _members_of(step):

@@ -47,8 +47,8 @@ class Attacked(Experiment):
         pairs = zip((found.upper, *found.attacks), (self.upper, *self.attacks))
         return self if all(new is old for new, old in pairs) else found
 
-    def as_narrow_as(self, width):
-        return self._of_all("as_narrow_as", width)
+    def as_narrow_as(self, width=None, deep=None):
+        return self._of_all("as_narrow_as", width, deep)
 
     def defined(self):
         return self.upper.defined()

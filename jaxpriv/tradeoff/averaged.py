@@ -80,8 +80,9 @@ class Mixture(Envelope):
         lower, upper = padded(self._average(lower), most)
         return lower, upper, xp.sum(xp.where(shares > 0, shares * rate, 0.0), -1)
 
-    def as_narrow_as(self, width):
-        return Mixture(tuple(m.as_narrow_as(width) for m in self.members), self.weights)
+    def as_narrow_as(self, width=None, deep=None):
+        members = tuple(m.as_narrow_as(width, deep) for m in self.members)
+        return Mixture(members, self.weights)
 
     def solve_epsilon(self, log_delta, reverse):
         """Newton between the members' epsilons;

@@ -249,9 +249,11 @@ class Experiment(ABC):
         """n of these seen together, where that is known in closed form; else None."""
         del n
 
-    def as_narrow_as(self, width):
-        """The same, whose brackets shall be so narrow in eps, where that is a matter of effort."""
-        del width
+    def as_narrow_as(self, width=None, deep=None):
+        """The same, whose brackets shall be so narrow in eps and whose estimates of probabilities
+        below e^deep may be rough, where that is a matter of effort.
+        """
+        del width, deep
         return self
 
     @abstractmethod

@@ -56,8 +56,11 @@ class Group(Experiment):
         base = self.base.whole(up)
         return self if base is self.base else replace(self, base=base)
 
-    def as_narrow_as(self, width):
-        return replace(self, base=self.base.as_narrow_as(width / self.size))
+    def as_narrow_as(self, width=None, deep=None):
+        # far smaller levels of one record may decide those of a group
+        del deep
+        width = None if width is None else width / self.size
+        return replace(self, base=self.base.as_narrow_as(width))
 
     def means(self):
         """No bound depends on how well slopes and levels are chosen: always by the first means, for

@@ -147,8 +147,8 @@ class Hull(Envelope):
         members = tuple(member.whole(up) for member in self.members)
         return self if all(map(operator.is_, members, self.members)) else type(self)(members)
 
-    def as_narrow_as(self, width):
-        return type(self)(tuple(member.as_narrow_as(width) for member in self.members))
+    def as_narrow_as(self, width=None, deep=None):
+        return type(self)(tuple(member.as_narrow_as(width, deep) for member in self.members))
 
     def straight(self):
         return any(member.straight() for member in self.members)
