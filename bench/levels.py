@@ -1,7 +1,8 @@
 """Certified type II errors: at one level by lines of frequencies that are kept against new ones,
 and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
 The curve of a mixture at ten levels, whose slopes are found by secants, against bisections. delta
-of few steps, a thousand frequencies at a time, against 256.
+of few steps, a thousand frequencies at a time, against 256. A group's certified epsilon, its links
+from an outline of the curve, against a search for each.
 
     python bench/levels.py [--repeats 5]
 
@@ -49,6 +50,13 @@ def few_steps():
             "relaxed, dimension 1": relaxed.subsampled_gaussian(1.0, 0.3, 3, 1)}
 
 
+def groups():
+    from jaxpriv import worst_case
+
+    return {"group of 3": worst_case.subsampled_gaussian(0.6, 0.05, 40).group(3),
+            "group of 5": worst_case.subsampled_gaussian(2.0, 0.01, 1000).group(5)}
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -56,6 +64,7 @@ def main(arguments=None):
     repeats = parser.parse_args(arguments).repeats
     from jaxpriv.composition import enclosure, frequencies, interpolated
     from jaxpriv.tradeoff import averaged, solve
+    from jaxpriv.tradeoff.group import Group
 
     def certified(curve, levels):
         return curve.beta_bounds(levels)
@@ -75,6 +84,9 @@ def main(arguments=None):
     for name, curve in few_steps().items():
         compare(name, curve, lambda curve, levels: curve.delta(1e-3 * levels), repeats, 1.0,
                 (frequencies, "LONG", np.inf), ("wide", "narrow"), rtol=1e-9)
+    for name, curve in groups().items():
+        compare(name, curve, lambda curve, levels: curve.epsilon_bounds(1e-5 * levels), repeats,
+                1.0, (Group, "_outlined", lambda *_: None), ("outline", "searches"), rtol=1e-7)
 
 
 def compare(name, curve, ask, repeats, levels, without, sides, rtol):

@@ -16,17 +16,22 @@ best test it is an equality, and an error of the e_i enters squared.
 from dataclasses import field, replace
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
 from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
+from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.experiment import Experiment, Point, padded
+from jaxpriv.tradeoff.outline import followed
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import cleaned, stepped_out
 
 NEAR = 2e-9  # of a normal quantile: between both ends lies the slope that is looked for
+_FROM_NEAR_TO_FAR = 4, 5, 3, 2, 1  # minus powers of ten of how far apart points are
+_LITTLE = 1e-9  # of delta
 _NARROW = 1e-6  # relative: where the estimate's slopes do not serve each end has its own
 
 
@@ -164,6 +169,16 @@ class Group(Experiment):
         z = newton_in_bracket(halved, z - reach, z + reach, start=z, tolerance=1e-13)
         return z, self._around(z, NEAR * (1 + xp.abs(z)))
 
+    def _outlined(self, wanted, excess):
+        """By NumPy, of a smooth curve, (the normal quantile of a_0, the e_i) where excess(wanted,
+        the e_i, log delta at each) is zero; else None.
+        """
+        curve = self._estimated
+        smooth = isinstance(curve, Envelope) and curve.smoothness() is not None
+        if xp.any_jax(wanted, self) or not smooth:
+            return None
+        return followed(curve, self.size, wanted, excess)
+
     def _split(self, eps):
         """(the e_i, first of all the one at a_0; a_0; its normal quantiles a little before and
         after), as numbers, at eps >= 0; next to a kink, where no level has the slope eps, they are
@@ -173,11 +188,15 @@ class Group(Experiment):
         def excess(slopes, _):
             return xp.sum(slopes, 0) - eps, 1.0
 
-        z, slopes = self._quantile(xp.clip(0.7 * xp.sqrt(eps), 0.0, 30.0), excess)
-        low, high = xp.sum(slopes, 0)
-        width = high - low
-        share = xp.clip((eps - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
-        chosen = slopes[:, 0] + share * (slopes[:, 1] - slopes[:, 0])
+        found = self._outlined(eps, lambda total, slopes, _: np.sum(slopes) - total)
+        if found is not None:
+            z, chosen = found
+        else:
+            z, slopes = self._quantile(xp.clip(0.7 * xp.sqrt(eps), 0.0, 30.0), excess)
+            low, high = xp.sum(slopes, 0)
+            width = high - low
+            share = xp.clip((eps - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
+            chosen = slopes[:, 0] + share * (slopes[:, 1] - slopes[:, 0])
         near = NEAR * (1 + xp.abs(z))
         return xp.stop_gradient((chosen, norm.cdf(-z), (z - near, z + near)))
 
@@ -249,27 +268,37 @@ class Group(Experiment):
         if xp.any_jax(self, log_delta):
             return super().epsilon_bracket(lowest, log_delta, reverse)
         log_delta = xp.minimum(log_delta, 0.0)
-        eps, slopes, level = self._solved(log_delta, reverse)
+        eps, slopes, level, settled = self._solved(log_delta, reverse)
         eps = xp.maximum(eps, 0.0)
         proper = xp.isfinite(eps) & xp.all(xp.isfinite(slopes), 0) & (log_delta < 0)
         if not xp.all(proper):
             return super().epsilon_bracket(lowest, log_delta, reverse)
 
+        power, later = self.least_power(level, slopes), slopes[1:]
+        later = self.base.aligned(later.shape, eps.dtype).bracket(later, later, False)[1]
+
         def bounds_at(ends):
             wide = self.aligned(ends.shape, ends.dtype)
-            same = xp.broadcast_to(slopes[:, None], (self.size, *ends.shape))
-            levels = xp.broadcast_to(level, ends.shape)
-            return cleaned(ends, *wide.bracket_by(ends, same, levels))
+            start, end = (np.broadcast_to(part, ends.shape) for part in (level, power))
+            each, others = (np.broadcast_to(part[:, None], (len(part), *ends.shape))
+                            for part in (slopes, later))
+            found = wide.bracket_by(ends, each, start, known=(end, others))
+            lower, upper, rate = cleaned(ends, *found)
+            return np.where(deep, log_delta, lower), upper, rate
 
+        # of a level that is no number no power is known: of one record as much is told for sure
+        deep = level < xp.finfo(level.dtype).tiny
         low, high = stepped_out(eps, bounds_at, lowest, log_delta)
-        if xp.all(high - low <= _NARROW * (1 + eps)):
+        if deep.any():
+            low = np.where(deep, self.base.epsilon_bracket(lowest, log_delta, reverse)[0], low)
+        if settled or np.all(deep | (high - low <= _NARROW * (1 + eps))):
             return low, high
         ends = super().epsilon_bracket(lowest, log_delta, reverse)
         return xp.fmax(low, ends[0]), xp.fmin(high, ends[1])
 
     def _solved(self, log_delta, reverse):
-        """(epsilon, the e_i, a_0): along the levels a_0, and next to a kink between the slopes on
-        both sides.
+        """(epsilon, the e_i, a_0, are these the best ones beyond doubt?): along the levels a_0, and
+        next to a kink between the slopes on both sides.
         """
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         target = xp.where(reachable, log_delta, -1.0)
@@ -281,15 +310,20 @@ class Group(Experiment):
             rate = xp.exp(xp.minimum(total + safe_log(level) - value, 300.0))
             return target - xp.where(value > -xp.inf, value, -1e300), rate
 
-        z, slopes = self._quantile(norm.isf_exp(target) + 0.5, excess)
-        rise = slopes[:, 1] - slopes[:, 0]
+        def searched():
+            z, slopes = self._quantile(norm.isf_exp(target) + 0.5, excess)
+            rise = slopes[:, 1] - slopes[:, 0]
 
-        def between(share):
-            return excess(slopes[:, 0] + share * rise, xp.zeros_like(share))
+            def between(share):
+                return excess(slopes[:, 0] + share * rise, xp.zeros_like(share))
 
-        none, whole = xp.zeros_like(target), xp.ones_like(target)
-        share = newton_in_bracket(between, none, whole, tolerance=1e-14)
-        chosen = slopes[:, 0] + share * rise
+            none, whole = xp.zeros_like(target), xp.ones_like(target)
+            share = newton_in_bracket(between, none, whole, tolerance=1e-14)
+            return z, slopes[:, 0] + share * rise
+
+        found = self._outlined(
+            target, lambda log_delta, slopes, each: log_delta - self._summed(each, slopes))
+        z, chosen = searched() if found is None else found
         eps = xp.sum(chosen, 0)
         last = self.base.last_loss()
         if last is not None:  # what tells everything for sure does so on each link
@@ -297,10 +331,14 @@ class Group(Experiment):
             eps = xp.where((last[1] > 0) & (target < told), xp.inf, eps)
         limit = xp.where(log_delta < 0, self.loss_bound(reverse), 0.0)
         eps = xp.where(reachable, eps, limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0))
-        return eps, chosen, norm.cdf(-z)
+        return eps, chosen, norm.cdf(-z), found is not None
 
     def least_power(self, level, slopes):
-        """A lower bound of the power at a level, of links whose slopes are about these."""
+        """A lower bound of the power at a level, of links whose slopes are about these; by NumPy
+        none of a level that is no number.
+        """
+        if not xp.any_jax(level) and np.all(level < xp.finfo(level.dtype).tiny):
+            return level
         # losses are of this size
         at_zero = self._estimated.log_delta(xp.zeros_like(level), False)
         reach = xp.max(xp.abs(slopes), 0) + xp.exp(at_zero)
@@ -317,9 +355,11 @@ class Group(Experiment):
         slopes, level, _ = self._split(xp.abs(high))
         return self.bracket_by(high, slopes, level)
 
-    def bracket_by(self, high, slopes, level, free=None):
+    def bracket_by(self, high, slopes, level, free=None, known=None):
         """The bracket that the e_i make, of which the first, or the `free` one, makes up eps, and
         a_0.
+
+        known: the least power at that level, and upper bounds of log delta at all but the first.
         """
         if free is None:
             free = (xp.arange(self.size) == 0).reshape((-1,) + (1,) * high.ndim)
@@ -327,10 +367,15 @@ class Group(Experiment):
         total = xp.sum(xp.abs(slopes), 0) + size
         less = xp.sum(slopes, 0) - size + 4 * self.size * ulp * total
         slopes = slopes - xp.where(free, less, 0.0)
-        spread = self.base.aligned(slopes.shape, slopes.dtype)
-        most = self._summed(spread.bracket(slopes, slopes, False)[1], slopes)
-        most = most + 4 * self.size * ulp * total
-        power = self.least_power(level, slopes)
+        if known is None:
+            spread = self.base.aligned(slopes.shape, slopes.dtype)
+            log_deltas = spread.bracket(slopes, slopes, False)[1]
+            power = self.least_power(level, slopes)
+        else:
+            power, later = known
+            first = self.base.bracket(slopes[0], slopes[0], False)[1]
+            log_deltas = xp.concatenate([first[None], later])
+        most = self._summed(log_deltas, slopes) + 4 * self.size * ulp * total
         taken = xp.exp(size) * level
         least = safe_log(xp.maximum(power - taken - 16 * ulp * (power + (1 + size) * taken), 0.0))
         lower, upper = padded(least, most)
@@ -360,16 +405,22 @@ def _least_power(base, level, center, reach):
     """A lower bound of g(level) = min over x = e^eps of G(x) = delta(x) + x level, from brackets of
     delta around `center`, where G is nearly smallest: the best of points near and far, for a curve
     bends where it is smooth, and far from each other their rounding does not look like a slope.
+    NumPy looks at no more of them as soon as what is lost is little.
     """
     center = xp.clip(center, -700.0, 700.0)
     reach = xp.minimum(3 * reach, 1 + xp.abs(center))
-    steps = (10.0**-power * reach for power in range(1, 6))
-    bounds = [_by_chords(base, level, center, step) for step in steps]
-    return xp.clip(xp.max(xp.stack(bounds), 0), level, 1.0)
+    best = xp.zeros_like(level)
+    for power in _FROM_NEAR_TO_FAR:
+        bound, lost = _by_chords(base, level, center, 10.0**-power * reach)
+        best = xp.maximum(best, bound)
+        if not xp.any_jax(lost) and np.all(lost <= _LITTLE):
+            break
+    return xp.clip(best, level, 1.0)
 
 
 def _by_chords(base, level, center, step):
-    """The bound from five points x_a < x_b < x_0 < x_c < x_d so far apart.
+    """(the bound, what it may be too low by, over delta and beside what delta's bracket is wide)
+    from five points x_a < x_b < x_0 < x_c < x_d so far apart.
 
     delta is convex in x: it lies above the chord of any two points, continued beyond them, with the
     upper bound at the far point and the lower one at the near. Between x_b and x_0 that is so of
@@ -406,4 +457,6 @@ def _by_chords(base, level, center, step):
     beyond = xp.fmax(beyond, xp.exp(base.log_told(False)[0]) * (1 - 64 * info.eps) + add[3])
     ends.append(beyond)
     bound = xp.min(xp.stack(ends), 0)
-    return xp.where(xp.isnan(bound), level, bound * (1 - 64 * info.eps))
+    bound = xp.where(xp.isnan(bound), level, bound * (1 - 64 * info.eps))
+    lost = (high[2] - bound) * xp.exp(-upper[2]) - 4 * (upper[2] - lower[2])
+    return bound, lost

@@ -142,7 +142,7 @@ class GroupOfReports(Group):
         slopes, level, *_ = self._at(xp.maximum(finite, 0.0), vertices, loss)
         limit = xp.where(log_delta < 0, self.loss_bound(reverse), 0.0)
         limit = limit + xp.where(xp.isnan(log_delta), xp.nan, 0.0)
-        return xp.where(reachable, eps, limit), slopes, level
+        return xp.where(reachable, eps, limit), slopes, level, True
 
 
 def _image(vertices, losses, log_level, log_rest):

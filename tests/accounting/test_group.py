@@ -9,8 +9,12 @@ import pytest
 
 import jaxpriv
 from jaxpriv import Curve, relaxed, worst_case
+from jaxpriv.tradeoff import group as of_group
+from jaxpriv.tradeoff import outline
+from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised
+from tests.slips import check_is_red
 
 
 def general(curve, size):
@@ -206,3 +210,100 @@ def test_gradients_and_programs():
             down[which] -= h
             difference = (function(*up) - function(*down)) / (2 * h)
             assert np.isclose(gradient, difference, rtol=1e-6)
+
+
+def check_gaussian_chain():
+    """Slopes mu x - mu^2/2 at x, x - mu, ..."""
+    mu, size, total = 0.7, 4, 3.0
+    found, chosen = outline.followed(NormalShift(np.array([mu])), size, np.array([total]),
+                                     lambda wanted, slopes, _: np.sum(slopes) - wanted)
+    first = total / (size * mu) + mu * size / 2
+    assert np.allclose(found, first, rtol=1e-9)
+    slopes = mu * (first - mu * np.arange(size)) - mu**2 / 2
+    assert np.allclose(chosen[:, 0], slopes, rtol=1e-9)
+    return size
+
+
+def test_a_gaussian_chain_by_an_outline(monkeypatch):
+    """A few places for each link are all that is asked for."""
+    asked, contact = [], NormalShift.contact
+    monkeypatch.setattr(NormalShift, "contact", lambda self, eps, reverse: (
+        asked.extend(eps), contact(self, eps, reverse))[1])
+    size = check_gaussian_chain()
+    assert 0 < len(asked) <= 4 + 5 * size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("training", [(1.0, 0.05, 26, 2), (2.0, 0.01, 1000, 5), (7, 1e-3, 121, 3)])
+def test_brackets_by_outlines(training):
+    *steps, size = training
+    curve = worst_case.subsampled_gaussian(*steps).group(size)
+    for delta in (1e-3, 1e-9):
+        epsilon = curve.epsilon(delta)
+        low, high = curve.epsilon_bounds(delta)
+        assert low <= epsilon <= high <= low + 1e-7 * (1 + high)
+        least, most = curve.log_delta_bounds(epsilon)
+        assert least <= curve.log_delta(epsilon) <= most <= least + 1e-6
+        assert abs(np.log(delta) - most) < 1e-6 or epsilon == 0
+
+
+TRAINING = worst_case.subsampled_gaussian(1.0, 0.05, 26).group(2)
+
+
+def check_outline():
+    epsilon = TRAINING.epsilon(1e-5)
+    assert abs(epsilon - 5.067387134932) < 1e-9
+    low, high = TRAINING.epsilon_bounds(1e-5)
+    assert high - low < 1e-7
+
+
+@pytest.mark.slow
+def test_outlines_lead_where_searches_do(monkeypatch):
+    check_outline()
+    value = TRAINING.log_delta(2.0)
+    monkeypatch.setattr(Group, "_outlined", lambda *_: None)
+    assert np.isclose(value, TRAINING.log_delta(2.0), rtol=1e-10)
+    check_outline()
+
+
+def test_levels_that_are_no_numbers():
+    """Of five records epsilon was less than of four, where the first level is below e^-745."""
+    steps = 1.0784, 0.366, 377
+    found = [worst_case.subsampled_gaussian(*steps).group(k).epsilon(1.1e-9) for k in (3, 4, 5)]
+    assert np.all(np.diff(found) > 200)
+    # the same with noise alone says no less
+    assert found[-1] < worst_case.gaussian(5 * np.sqrt(377) / 1.0784).epsilon(1.1e-9)
+    # and its level is followed down to where a number ends
+    assert abs(found[0] - 470.1) < 0.1
+
+
+def check_lower_end():
+    exact = worst_case.gaussian(1.5).epsilon(1e-5)
+    low, high = general(worst_case.gaussian(0.5), 3).epsilon_bounds(1e-5)
+    assert low <= exact <= high
+    exact = worst_case.gaussian(1.5).log_delta(2.0)
+    low, high = general(worst_case.gaussian(0.5), 3).log_delta_bounds(2.0)
+    assert low <= exact <= high < low + 1e-6
+
+
+def _off(true):
+    def followed(*args):
+        found, chosen = true(*args)
+        return found, chosen + 0.02
+
+    return followed
+
+
+SLIPS = {
+    "other slopes": (of_group, "followed", _off(of_group.followed), check_outline),
+    "other quantiles": (outline, "_quantile", lambda *logs, true=outline._quantile: (
+        true(*logs) + 0.01), check_gaussian_chain),
+    "more power": (
+        of_group, "_least_power", lambda *args, true=of_group._least_power: true(*args) * 1.001,
+        check_lower_end),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_slip_is_seen(name, monkeypatch):
+    check_is_red(monkeypatch, *SLIPS[name])

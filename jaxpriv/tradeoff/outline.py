@@ -1,0 +1,168 @@
+"""A smooth curve through a few of its points, by NumPy: where a chain of levels is looked for whose
+links would each be a search on the curve itself.
+
+In normal quantiles, x of a level and y of its power, a curve is nearly straight: a Gaussian one is
+y = x - mu. Between two of its points it is a cubic with the slopes that are known there,
+
+    dy/dx = e^e phi(x) / phi(y),    for    d power = e^e d alpha,
+
+and beyond them it goes on straight. Where a chain leads is asked of the curve itself, which gives
+new points there, until it leads to points that are known: some four times as many as it has links.
+The one straight piece that a symmetric curve has, of slope -1, is found by what touches next to it.
+"""
+
+from functools import partial
+
+import jax
+import numpy as np
+
+from jaxpriv.stats import norm
+from jaxpriv.tradeoff.solve import secant_in_bracket
+
+_KNOWN = 1e-6  # of its size: a slope this near a known point's has an error of its square there
+_ROUNDS = 14  # of new points; a smooth curve takes three to five
+_SAME = 1e-9  # of their size: of the slopes on both ends of a straight piece
+_LOWEST, _HIGHEST = -8.0, 1e3  # of the quantiles of first levels
+
+
+class Outline:
+    """The points of one symmetric curve that have been asked for, with falling slopes.
+
+    base: an experiment of batch shape (1,).
+    """
+
+    def __init__(self, base):
+        self._base = base
+        self._bound = float(base.loss_bound(False)[0])
+        # slopes; log delta, and the quantiles of level and power there
+        self._slopes, self._values = np.empty(0), np.empty((3, 0))
+        # losses are about so large: of a Gaussian curve delta(0) is mu/sqrt(2 pi) at most
+        told = np.exp(float(base.log_delta(np.zeros(1), False)[0]))
+        self._scale = min(2.5 * told, 1.0, 0.5 * self._bound)
+        self._ask(np.array([-1, -_SAME, _SAME, 1]) * self._scale)
+
+    def _ask(self, slopes):
+        """Points at these slopes, which are known from then on."""
+        log_delta, point = self._base.aligned(slopes.shape, np.float64).contact(slopes, False)
+        x = _quantile(point.log_alpha, point.log_specificity)
+        y = _quantile(point.log_power, point.log_beta)
+        order = np.argsort(-np.concatenate([self._slopes, slopes]), kind="stable")
+        self._slopes = np.concatenate([self._slopes, slopes])[order]
+        self._values = np.concatenate([self._values, [log_delta, x, y]], 1)[:, order]
+
+    def _at(self, x):
+        """(slope, the quantile of the power) at the quantile of a level."""
+        e, (_, xs, ys) = self._slopes, self._values
+        k = int(np.clip(np.searchsorted(-xs, -x) - 1, 0, e.size - 2))
+        inner = xs[k + 1] <= x <= xs[k]
+        if inner and e[k] - e[k + 1] <= 4 * _SAME * self._scale:
+            return _on_chord(x, xs[k : k + 2], ys[k : k + 2])
+        if inner:
+            return _on_cubic(x, e[k : k + 2], xs[k : k + 2], ys[k : k + 2])
+        end = 0 if x > xs[0] else -1
+        rate = np.exp(e[end] - 0.5 * (xs[end] - ys[end]) * (xs[end] + ys[end]))
+        # so that slopes go on to rise to the left, and to fall to the right
+        rate = min(rate, 1.0) if end == 0 else max(rate, 1.0)
+        y = ys[end] + rate * (x - xs[end])
+        more = 0.5 * ((x - y) * (x + y) - (xs[end] - ys[end]) * (xs[end] + ys[end]))
+        return e[end] + more, y
+
+    def chain(self, x, size):
+        """The slopes of so many links from a level's quantile on."""
+        slopes = np.empty(size)
+        for k in range(size):
+            slopes[k], x = self._at(x)
+        return np.clip(slopes, -self._bound, self._bound)
+
+    def log_delta(self, slopes):
+        """A cubic in eps through log delta, whose derivative is -e^eps alpha/delta."""
+        order = slice(None, None, -1)
+        e, (value, x, _) = self._slopes[order], self._values[:, order]
+        rate = -np.exp(e + norm.logsf(x) - value)
+        k = np.clip(np.searchsorted(e, slopes) - 1, 0, e.size - 2)
+        inside = np.clip(slopes, e[0], e[-1])
+        found, _ = _hermite(inside, e[k], e[k + 1], value[k], value[k + 1], rate[k], rate[k + 1])
+        end = np.where(slopes > e[-1], rate[-1], rate[0])
+        return found + end * (slopes - inside)
+
+    def follow(self, size, excess):
+        """(the quantile of a first level, the slopes of its chain) where
+        excess(slopes, log deltas), which rises with the quantile, is zero; or None, where points do
+        not settle it.
+        """
+        for _ in range(_ROUNDS):
+
+            def value(x):
+                slopes = self.chain(float(x), size)
+                return np.asarray(excess(slopes, self.log_delta(slopes)))
+
+            x = float(secant_in_bracket(value, np.asarray(_LOWEST), np.asarray(_HIGHEST)))
+            slopes = self.chain(x, size)
+            if not np.isfinite(slopes).all():
+                return None
+            away = np.abs(self._slopes[:, None] - slopes).min(0)
+            new = np.unique(slopes[away > _KNOWN * (self._scale + np.abs(slopes))])
+            if not new.size:
+                return (x, slopes) if abs(value(x)) <= _KNOWN else None
+            self._ask(new)
+            if not np.isfinite(self._values).all():
+                return None
+        return None
+
+
+def _quantile(log_p, log_rest):
+    """x of a probability Q(x), from its logarithm and that of one less it."""
+    return np.where(log_p < log_rest, norm.isf_exp(log_p), -norm.isf_exp(log_rest))
+
+
+def _on_cubic(x, e, xs, ys):
+    rates = np.exp(e - 0.5 * (xs - ys) * (xs + ys))
+    y, rate = _hermite(x, *xs, *ys, *rates)
+    slope = np.log(rate) + 0.5 * (x - y) * (x + y) if rate > 0 else np.nan
+    return (slope if e[1] <= slope <= e[0] else 0.5 * (e[0] + e[1])), y
+
+
+def _on_chord(x, xs, ys):
+    """On the straight piece between two points, in probabilities, from the side on which these are
+    small.
+    """
+    upper = ys[1] < 0
+    a, p, at = (norm.cdf(v) if upper else norm.sf(v) for v in (xs, ys, x))
+    rise, run = p[1] - p[0], a[1] - a[0]
+    if not rise / run > 0:  # one point
+        return 0.0, ys[0]
+    power = p[0] + rise / run * (at - a[0])
+    y = norm.ppf(power) if upper else norm.isf(power)
+    return np.log(rise / run), float(np.clip(y, ys[1], ys[0]))
+
+
+def _hermite(x, x0, x1, y0, y1, rate0, rate1):
+    """The cubic through two points with these slopes, and its own slope, at x."""
+    width = x1 - x0
+    t = (x - x0) / width
+    chord = (y1 - y0) / width
+    one, two = rate0 - chord, rate1 - chord
+    y = y0 + (x - x0) * chord + width * t * (1 - t) * (one * (1 - t) - two * t)
+    return y, chord + one * (1 - t) * (1 - 3 * t) + two * t * (3 * t - 2)
+
+
+def followed(experiment, size, wanted, excess):
+    """(the normal quantile of the first level, the slopes) of chains of so many links at which
+    excess(wanted, slopes, log deltas) is zero, for every entry of `wanted`; None unless an outline
+    serves them all.
+
+    experiment: aligned with `wanted`. Entries that share one share its outline.
+    """
+    shape, count = wanted.shape, wanted.size
+    flat = jax.tree.map(lambda leaf: leaf.reshape((count, *leaf.shape[len(shape) :])), experiment)
+    outlines, quantiles, chosen = {}, np.empty(count), np.empty((size, count))
+    for k, one in enumerate(wanted.flat):
+        own = jax.tree.map(lambda leaf, k=k: leaf[k : k + 1], flat)
+        key = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in jax.tree.leaves(own))
+        if key not in outlines:
+            outlines[key] = Outline(own)
+        found = outlines[key].follow(size, partial(excess, one))
+        if found is None:
+            return None
+        quantiles[k], chosen[:, k] = found
+    return quantiles.reshape(shape), chosen.reshape((size, *shape))
