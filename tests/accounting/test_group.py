@@ -215,8 +215,10 @@ def test_gradients_and_programs():
 def check_gaussian_chain():
     """Slopes mu x - mu^2/2 at x, x - mu, ..."""
     mu, size, total = 0.7, 4, 3.0
-    found, chosen = outline.followed(NormalShift(np.array([mu])), size, np.array([total]),
-                                     lambda wanted, slopes, _: np.sum(slopes) - wanted)
+    answer = outline.followed(NormalShift(np.array([mu])), size, np.array([total]),
+                              lambda wanted, slopes, _: np.sum(slopes) - wanted)
+    assert answer is not None
+    found, chosen = answer
     first = total / (size * mu) + mu * size / 2
     assert np.allclose(found, first, rtol=1e-9)
     slopes = mu * (first - mu * np.arange(size)) - mu**2 / 2
