@@ -8,7 +8,8 @@ y = x - mu. Between two of its points it is a cubic with the slopes that are kno
 
 and beyond them it goes on straight. Where a chain leads is asked of the curve itself, which gives
 new points there, until it leads to points that are known: some four times as many as it has links.
-The one straight piece that a symmetric curve has, of slope -1, is found by what touches next to it.
+Two points of one slope are the ends of a straight piece: every symmetric curve may have one of
+slope -1, the worst of several has others.
 """
 
 from functools import partial
@@ -21,7 +22,7 @@ from jaxpriv.tradeoff.solve import secant_in_bracket
 
 _KNOWN = 1e-6  # of its size: a slope this near a known point's has an error of its square there
 _ROUNDS = 14  # of new points; a smooth curve takes three to five
-_SAME = 1e-9  # of their size: of the slopes on both ends of a straight piece
+_SAME = 1e-9  # of their size: of slopes on both sides of 0
 _LOWEST, _HIGHEST = -8.0, 1e3  # of the quantiles of first levels
 
 
@@ -55,7 +56,7 @@ class Outline:
         e, (_, xs, ys) = self._slopes, self._values
         k = int(np.clip(np.searchsorted(-xs, -x) - 1, 0, e.size - 2))
         inner = xs[k + 1] <= x <= xs[k]
-        if inner and e[k] - e[k + 1] <= 4 * _SAME * self._scale:
+        if inner and e[k] - e[k + 1] <= 4 * _KNOWN * self._scale:
             return _on_chord(x, xs[k : k + 2], ys[k : k + 2])
         if inner:
             return _on_cubic(x, e[k : k + 2], xs[k : k + 2], ys[k : k + 2])
@@ -123,8 +124,8 @@ def _on_cubic(x, e, xs, ys):
 
 
 def _on_chord(x, xs, ys):
-    """On the straight piece between two points, in probabilities, from the side on which these are
-    small.
+    """Between two points of one slope, nearly, which a straight piece may join: in probabilities,
+    from the side on which these are small.
     """
     upper = ys[1] < 0
     a, p, at = (norm.cdf(v) if upper else norm.sf(v) for v in (xs, ys, x))

@@ -249,6 +249,17 @@ def test_brackets_by_outlines(training):
         assert abs(np.log(delta) - most) < 1e-6 or epsilon == 0
 
 
+@pytest.mark.slow
+def test_pieces_between_two_trainings():
+    """The worst of both is straight where one takes over from the other."""
+    curves = [worst_case.subsampled_gaussian(*steps) for steps in ((1, 0.01, 1000), (0.6, 1e-3, 500))]
+    group = jaxpriv.worst_of(*curves).group(4)
+    epsilon = group.epsilon(1e-2)
+    low, high = group.epsilon_bounds(1e-2)
+    assert low <= epsilon <= high < low + 1e-7
+    assert low > max(curve.group(4).epsilon(1e-2) for curve in curves)
+
+
 TRAINING = worst_case.subsampled_gaussian(1.0, 0.05, 26).group(2)
 
 
