@@ -12,12 +12,12 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import enclosure, light, line
+from jaxpriv.composition import by_integrals, enclosure, light, line
 from jaxpriv.composition.by_laws import DEEP, by_laws, has_laws, laws_of, log_delta
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import from_other_direction
 from jaxpriv.composition.ended import may_end
-from jaxpriv.composition.inversion import Gradient, changes, gradient, invert, log_result
+from jaxpriv.composition.inversion import invert, log_result
 from jaxpriv.composition.kept import Target
 from jaxpriv.composition.line import (
     ALPHA,
@@ -39,7 +39,6 @@ from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import DEEPEST, Point, never_told
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
-from jaxpriv.tradeoff.solve import newton_in_bracket
 
 _USEFUL = 1.0  # width of log delta's bracket above which another bound is looked at
 _WITHIN = 0.9  # of the losses: where a slope is looked for first
@@ -269,7 +268,7 @@ class Composed(MuOfTerms, Directed):
         if xp.any_jax(alpha, self):
             return xp.where(
                 leaks,
-                _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance),
+                by_integrals.slope(terms, start, log_alpha, log_rest, small, mean, variance),
                 0.0,
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
@@ -281,7 +280,7 @@ class Composed(MuOfTerms, Directed):
             rest = jax.tree.map(
                 lambda leaf: leaf[lost], (start, log_alpha, log_rest, small, mean, variance)
             )
-            found[lost] = _slope_by_steps(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
+            found[lost] = by_integrals.slope(jax.tree.map(lambda leaf: leaf[lost], terms), *rest)
         return found
 
     def epsilon(self, log_delta, reverse):
@@ -297,7 +296,7 @@ class Composed(MuOfTerms, Directed):
         target = xp.where(reachable, log_delta, -1.0)
         start, _ = saddle_epsilon(*xp.stop_gradient((terms, target)))
         if xp.any_jax(start):
-            eps = _epsilon_by_steps(terms, start, target, reachable)
+            eps = by_integrals.epsilon(terms, start, target, reachable)
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
             eps = np.where(reachable, light.roots(terms, start, goal, target, DELTA), 0.0)
@@ -306,7 +305,7 @@ class Composed(MuOfTerms, Directed):
             lost = np.isnan(eps)
             if lost.any():
                 rest = jax.tree.map(lambda leaf: leaf[lost], (terms, start, target, reachable))
-                eps[lost] = _epsilon_by_steps(*rest)
+                eps[lost] = by_integrals.epsilon(*rest)
         # its derivative by a rate of 1 is infinite
         limit = xp.stop_gradient(line.loss_bound(terms))
         limit = xp.where((log_delta < 0) & self._leaks(), limit, 0.0)
@@ -364,74 +363,3 @@ def _kinds(eps, *kinds):
     shape = (len(kinds),) + (1,) * eps.ndim
     poles = xp.like(np.asarray([kind.pole for kind in kinds], eps.dtype).reshape(shape), eps)
     return Kind(poles, xp.like(np.asarray([kind.double for kind in kinds]).reshape(shape), eps))
-
-
-def _slope_by_steps(terms, start, log_alpha, log_rest, small, mean, variance):
-    """The slope at alpha by Newton with an integral for every step."""
-
-    def shortfall(eps):
-        logs = invert(terms, eps, ALPHA)
-        value = xp.where(small, log_alpha - logs.result, logs.rest - log_rest)
-        return value, -logs.slope * xp.where(small, 1.0, xp.exp(logs.result - logs.rest))
-
-    # Newton's errors square, so that what follows a step this small is right to rounding
-    near = 1e-8 * (xp.abs(mean) + xp.sqrt(variance))
-    width = 1e3 + 1e3 * xp.sqrt(variance)
-    return newton_in_bracket(
-        shortfall, mean - width, mean + width, iterations=16, start=start, tolerance=near
-    )
-
-
-@xp.custom_jvp
-def _epsilon_by_steps(terms, start, log_delta, reachable):
-    """The eps at which delta is e^log_delta by Newton with an integral for every step."""
-
-    def ask(eps):
-        logs = invert(terms, eps, DELTA)
-        return logs.result, logs.slope, ()
-
-    return _newton(ask, start, log_delta, reachable)[0]
-
-
-@_epsilon_by_steps.defjvp
-def _epsilon_by_steps_jvp(primals, tangents):
-    """By the implicit function theorem; the gradient is that of the search's last integral, so that
-    a program has one integral in it and not a second one for the derivative.
-    """
-    terms, start, log_delta, reachable = primals
-
-    def ask(eps):
-        found = gradient(terms, eps, DELTA)
-        return found.result, found.of_result(found.by_eps)[0], found
-
-    eps, found = _newton(ask, start, log_delta, reachable, Gradient.none(terms, start))
-    by_terms, by_eps = changes(found, terms, eps, DELTA)
-    moved, rate = (found.of_result(change)[0] for change in (by_terms(tangents[0]), by_eps))
-    moving = reachable & (eps > 0) & xp.isfinite(rate) & (rate < 0)
-    change = (tangents[2] - moved) / xp.where(moving, rate, -1.0)
-    return eps, xp.where(moving, change, xp.where(xp.isnan(eps), xp.nan, 0.0))
-
-
-def _newton(ask, start, log_delta, reachable, more=()):
-    """(eps >= 0 at which log delta is as wanted, and what else was found there).
-
-    ask: eps -> (log delta, its slope, more, of which the last argument is the first).
-    """
-
-    # Newton's errors square: after a change this small there is no other to speak of, and what was
-    # found before it was found at the answer
-    near = 1e-11 if more else 1e-9
-
-    def step(state):
-        count, eps, _, _ = state
-        value, slope, more = ask(eps)
-        change = (log_delta - value) / slope
-        new = xp.maximum(eps + xp.where(xp.isfinite(change), change, 0.0), 0.0)
-        return count + 1, new, xp.abs(new - eps), more
-
-    def moves(state):
-        count, eps, change, _ = state
-        return (count < 8) & xp.any(reachable & (change > near * (1e-3 + eps)))
-
-    _, eps, _, more = xp.while_loop(moves, step, (0, start, xp.full_like(start, xp.inf), more))
-    return eps, more
