@@ -313,7 +313,7 @@ SLIPS = {
     "other quantiles": (outline, "_quantile", lambda *logs, true=outline._quantile: (
         true(*logs) + 0.01), check_gaussian_chain),
     "more power": (
-        of_group, "_least_power", lambda *args, true=of_group._least_power: true(*args) * 1.001,
+        of_group, "least_power", lambda *args, true=of_group.least_power: true(*args) * 1.001,
         check_lower_end),
 }
 
