@@ -28,8 +28,8 @@ def main(arguments=None):
 
 
 def compare(mechanism, delta, repeats):
+    from jaxpriv import _stored as stored
     from jaxpriv import worst_case
-    from jaxpriv.composition import stored
     from jaxpriv.composition.gridded import Gridded
 
     curve = worst_case.subsampled_gaussian(

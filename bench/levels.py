@@ -93,7 +93,7 @@ def compare(name, curve, ask, repeats, levels, without, sides, rtol):
     """ask: (curve, levels) -> answers; without: (where, attribute, its value on the second side);
     rtol: of both sides' answers.
     """
-    from jaxpriv.composition import stored
+    from jaxpriv import _stored as stored
 
     where, attribute, other = without
     own = getattr(where, attribute)

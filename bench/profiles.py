@@ -17,7 +17,7 @@ from timing import line, median_and_result
 
 import jaxpriv
 from jaxpriv import Curve, worst_case
-from jaxpriv.composition import stored
+from jaxpriv import _stored as stored
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from jaxpriv.composition import stored
+from jaxpriv import _stored as stored
 
 
 def check_is_red(monkeypatch, where, attribute, wrong, check):

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from jaxpriv import _stored as stored
 from jaxpriv import calibrate, relaxed, worst_case
-from jaxpriv.composition import estimates, stored
+from jaxpriv.composition import estimates
 
 CLOSE = 4e-9
 MECHANISMS = {

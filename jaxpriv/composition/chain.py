@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv._stored import Store
 from jaxpriv.composition import laid
-from jaxpriv.composition.stored import Store
 from jaxpriv.composition.uneven import (
     LEAST,
     ULP,

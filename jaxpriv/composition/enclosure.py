@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv._stored import key_of, store
 from jaxpriv.composition.decisive import single_steps
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import follow, plain_paths
@@ -27,7 +28,6 @@ from jaxpriv.composition.line import (
 )
 from jaxpriv.composition.margins import Bracket, enclosed, margins_of
 from jaxpriv.composition.nearby import gathered, served, served_again, worth_while
-from jaxpriv.composition.stored import key_of, store
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded

@@ -7,9 +7,10 @@ so that what is known of one eps serves all its neighbours, whichever was asked 
 
 import numpy as np
 
-from jaxpriv.composition import grid, labels, stored
+from jaxpriv import _stored as stored
+from jaxpriv._stored import key_of
+from jaxpriv.composition import grid, labels
 from jaxpriv.composition.line import Term
-from jaxpriv.composition.stored import key_of
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid

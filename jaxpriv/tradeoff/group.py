@@ -187,7 +187,7 @@ class Group(Experiment):
         def excess(slopes, _):
             return xp.sum(slopes, 0) - eps, 1.0
 
-        found = self._outlined(eps, lambda total, slopes, _: np.sum(slopes) - total)
+        found = self._outlined(eps, _over_sum)
         if found is not None:
             z, chosen = found
         else:
@@ -199,10 +199,6 @@ class Group(Experiment):
         near = NEAR * (1 + xp.abs(z))
         return xp.stop_gradient((chosen, norm.cdf(-z), (z - near, z + near)))
 
-    def _summed(self, log_deltas, slopes):
-        """log of the sum above, of the profile at each slope."""
-        return xp.logsumexp(log_deltas + _following(slopes), axis=0)
-
     def log_delta(self, eps, reverse):
         """By the slopes as constants, of which the first makes up eps: only it may be infinite, and
         to first order it is all the same which.
@@ -212,7 +208,7 @@ class Group(Experiment):
         slopes, level, ends = self._split(size)
         slopes = xp.concatenate([(size - xp.sum(slopes[1:], 0))[None], slopes[1:]])
         spread = self.base.aligned(slopes.shape, slopes.dtype)
-        found = xp.minimum(self._summed(spread.log_delta(slopes, False), slopes), 0.0)
+        found = xp.minimum(_summed(spread.log_delta(slopes, False), slopes), 0.0)
         found = xp.where(size < self.loss_bound(False), found, -xp.inf)
         if xp.any_jax(found):
             found = xp.stop_gradient(found)
@@ -304,7 +300,7 @@ class Group(Experiment):
 
         def excess(slopes, level):
             spread = self._estimated.aligned(slopes.shape, slopes.dtype)
-            value = self._summed(spread.log_delta(slopes, False), slopes)
+            value = _summed(spread.log_delta(slopes, False), slopes)
             total = xp.sum(slopes, 0)
             rate = xp.exp(xp.minimum(total + safe_log(level) - value, 300.0))
             return target - xp.where(value > -xp.inf, value, -1e300), rate
@@ -320,8 +316,7 @@ class Group(Experiment):
             share = newton_in_bracket(between, none, whole, tolerance=1e-14)
             return z, slopes[:, 0] + share * rise
 
-        found = self._outlined(
-            target, lambda log_delta, slopes, each: log_delta - self._summed(each, slopes))
+        found = self._outlined(target, _under_target)
         z, chosen = searched() if found is None else found
         eps = xp.sum(chosen, 0)
         last = self.base.last_loss()
@@ -374,7 +369,7 @@ class Group(Experiment):
             power, later = known
             first = self.base.bracket(slopes[0], slopes[0], False)[1]
             log_deltas = xp.concatenate([first[None], later])
-        most = self._summed(log_deltas, slopes) + 4 * self.size * ulp * total
+        most = _summed(log_deltas, slopes) + 4 * self.size * ulp * total
         taken = xp.exp(size) * level
         least = safe_log(xp.maximum(power - taken - 16 * ulp * (power + (1 + size) * taken), 0.0))
         lower, upper = padded(least, most)
@@ -384,6 +379,21 @@ class Group(Experiment):
         ends = (_either_side(high, end) for end in (lower, upper))
         log_alpha = xp.where(high < 0, xp.log1p(-power), safe_log(level))
         return *padded(*ends), xp.exp(high + log_alpha - _either_side(high, upper))
+
+
+def _over_sum(eps, slopes, _):
+    """By how much slopes sum up to more than eps."""
+    return xp.sum(slopes, 0) - eps
+
+
+def _under_target(target, slopes, log_deltas):
+    """By how much log delta of a chain is below a target."""
+    return target - _summed(log_deltas, slopes)
+
+
+def _summed(log_deltas, slopes):
+    """log of the sum above, of the profile at each slope."""
+    return xp.logsumexp(log_deltas + _following(slopes), axis=0)
 
 
 def _following(slopes):

@@ -7,9 +7,10 @@ import pytest
 from scipy.integrate import quad
 
 import jaxpriv
+from jaxpriv import _stored as stored
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
-from jaxpriv.composition import beside, grown, stored
+from jaxpriv.composition import beside, grown
 from tests.slips import check_is_red
 
 SGD = worst_case.subsampled_gaussian(1.0, 0.01, 1000)

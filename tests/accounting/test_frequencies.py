@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv.composition import frequencies, stored
+from jaxpriv import _stored as stored
+from jaxpriv.composition import frequencies
 from jaxpriv.composition.blocks import Several
 from jaxpriv.composition.sampled_line import SampledLine
 from tests.slips import check_is_red

@@ -5,9 +5,9 @@ import pytest
 
 import jaxpriv
 from jaxpriv import worst_case
+from jaxpriv._stored import forget
 from jaxpriv.composition import enclosure, interpolated
 from jaxpriv.composition.frequencies import Sums
-from jaxpriv.composition.stored import forget
 from tests.slips import check_is_red
 
 ULP = np.finfo(np.float64).eps

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv.composition import grid, labels, laid, stored, summed
+from jaxpriv import _stored as stored
+from jaxpriv.composition import grid, labels, laid, summed
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
