@@ -22,7 +22,8 @@ from jaxpriv.stats import norm
 from jaxpriv.tradeoff.solve import secant_in_bracket
 
 _KNOWN = 1e-6  # of its size: a slope this near a known point's has an error of its square there
-_ROUNDS = 14  # of new points; a smooth curve takes three to five
+_EXACT, _ROUNDS = 5, 10  # of new points: a smooth curve takes three to five
+_ROUGHER = 4.0  # each round after these, where points are not known so well themselves
 _SAME = 1e-9  # of their size: of slopes on both sides of 0
 _LOWEST, _HIGHEST = -8.0, 1e3  # of the quantiles of first levels
 _answers = store(64)  # that each means of a bracket asks for
@@ -93,7 +94,8 @@ class Outline:
         excess(slopes, log deltas), which rises with the quantile, is zero; or None, where points do
         not settle it.
         """
-        for _ in range(_ROUNDS):
+        for index in range(_ROUNDS):
+            known = _KNOWN * _ROUGHER ** max(index + 1 - _EXACT, 0)
 
             def value(x):
                 slopes = self.chain(float(x), size)
@@ -104,9 +106,9 @@ class Outline:
             if not np.isfinite(slopes).all():
                 return None
             away = np.abs(self._slopes[:, None] - slopes).min(0)
-            new = np.unique(slopes[away > _KNOWN * (self._scale + np.abs(slopes))])
+            new = np.unique(slopes[away > known * (self._scale + np.abs(slopes))])
             if not new.size:
-                return (x, slopes) if abs(value(x)) <= _KNOWN else None
+                return (x, slopes) if abs(value(x)) <= known else None
             self._ask(new)
             if not np.isfinite(self._values).all():
                 return None
