@@ -9,7 +9,8 @@ import pytest
 
 from jaxpriv import _stored as stored
 from jaxpriv import calibrate, relaxed, worst_case
-from jaxpriv.composition import estimates
+from jaxpriv.composition import by_laws, estimates
+from tests.slips import check_is_red
 
 CLOSE = 4e-9
 MECHANISMS = {
@@ -58,6 +59,26 @@ def test_closed_forms():
         abs(calibrate(lambda s: worst_case.gaussian(1 / s), epsilon=1.0, delta=1e-5) - 3.730632)
         < 1e-6
     )
+
+
+def check_no_law_is_asked():
+    """The search begins at noise 3, where delta is e^-200: no digits of that are needed."""
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_laws, "laws_of", lambda terms: asked.append(terms))
+        found = calibrate(lambda noise: relaxed.subsampled_gaussian(noise, 0.01, 1000, 3),
+                          epsilon=0.5, delta=1e-5, bracket=(0.3, 30.0))
+    assert abs(found - 0.99494878) < 1e-7
+    assert not asked
+
+
+def test_no_law_is_asked_far_below_a_target():
+    check_no_law_is_asked()
+
+
+def test_slip_is_seen_in_how_far(monkeypatch):
+    module = importlib.import_module("jaxpriv.accounting.calibrate")
+    check_is_red(monkeypatch, module, "_FAR_BELOW", math.inf, check_no_law_is_asked)
 
 
 def test_relaxed_needs_less_noise():

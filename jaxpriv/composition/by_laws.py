@@ -31,7 +31,7 @@ def laws_of(terms):
     return Gridded(grouped([step for term in terms for step in as_steps(term)]), np.zeros((), bool))
 
 
-def log_delta(terms, eps, deep=DEEP):
+def log_delta(terms, eps, deep):
     """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
     frequencies do not end in time, or rounding shows; but what is below e^deep as the transforms
     have it.

@@ -185,7 +185,7 @@ class Group(Experiment):
         """
 
         def excess(slopes, _):
-            return xp.sum(slopes, 0) - eps, 1.0
+            return _over_sum(eps, slopes, None), 1.0
 
         found = self._outlined(eps, _over_sum)
         if found is not None:
