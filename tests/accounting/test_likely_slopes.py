@@ -7,7 +7,7 @@ import pytest
 
 import jaxpriv
 from jaxpriv import relaxed, worst_case
-from jaxpriv.composition import composed, enclosure
+from jaxpriv.composition import by_integrals, enclosure
 from jaxpriv.composition.composed import Composed
 from jaxpriv.tradeoff import hull, stepping
 from tests.slips import check_is_red
@@ -113,7 +113,7 @@ def test_slopes_next_to_the_largest_loss_are_found_along_lines(monkeypatch):
     experiment = relaxed.subsampled_gaussian(1.0, 0.3, 4, 1).experiment
     spread = experiment.aligned((), np.float64)
     want = spread.find_slope(np.asarray(1e-3), True)
-    monkeypatch.setattr(composed, "_slope_by_steps", refuse)
+    monkeypatch.setattr(by_integrals, "slope", refuse)
     found = spread.find_slope(np.asarray(1e-3), True)
     assert found == want
     level = np.exp(spread.touch(found, True).log_alpha)
