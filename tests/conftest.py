@@ -12,6 +12,7 @@ import pytest
 
 from tests.command import ROOT
 from tests.compiling import compile_fast, optimize
+from tests.parts import deal
 
 compile_fast()
 # test processes have a core each, and threads of a product of matrices wait for each other by
@@ -26,6 +27,18 @@ hypothesis.settings.load_profile("jaxpriv")
 
 # drawn before other test processes start, which inherit it; .ci/run names the commit's own
 os.environ.setdefault("ADVERSARY_SEED", str(secrets.randbelow(10**9)))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", default="1/1", metavar="K/N",
+                     help="of the chosen tests, every N-th from the K-th on")  # fmt: skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """After -m has chosen: a file's tests, which may take minutes, are dealt to all parts."""
+    items[:], others = deal(items, config.getoption("--part"))
+    config.hook.pytest_deselected(items=others)
 
 
 def pytest_report_header():

@@ -11,6 +11,8 @@ import yaml
 
 import jaxpriv
 from tests.command import ROOT
+from tests.parts import deal
+from tests.slips import check_is_red
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 sys.path.insert(0, str(ROOT / ".ci"))
@@ -42,6 +44,38 @@ def test_the_oldest_versions_are_the_lower_bounds():
     told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
     wanted = {line.replace(">=", "==") for line in PROJECT["dependencies"]}
     assert wanted <= set(told.split())
+
+
+def check_parts():
+    """Of every N parts of the slow tests all are run, and together they are all tests."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (quick, *parts) = workflow["jobs"]["tests"]["strategy"]["matrix"]["part"]
+    assert quick == "quick"
+    assert parts == [f"{k + 1}/{len(parts)}" for k in range(len(parts))]
+    items = list(range(100))
+    dealt = [deal(items, part) for part in parts]
+    assert sorted(item for own, _ in dealt for item in own) == items
+    assert all(sorted(own + others) == items for own, others in dealt)
+
+
+def test_machines_share_all_slow_tests(monkeypatch):
+    check_parts()
+    check_is_red(monkeypatch, sys.modules[__name__], "deal",
+                 lambda items, which, true=deal: true(items[1:], which), check_parts)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3"])
+def test_there_is_no_such_part(part):
+    with pytest.raises(pytest.UsageError, match="a part is K/N"):
+        deal([1, 2, 3], part)
+
+
+@pytest.mark.parametrize("part", ["slow", "1", "1/10", "all of it"])
+def test_wrong_parts_are_refused_at_once(part):
+    command = [ROOT / ".ci" / "run", part]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=10)
+    assert said.returncode == 2
+    assert f"a part is quick or K/N, not {part}" in said.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")),
