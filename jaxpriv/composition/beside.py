@@ -12,12 +12,12 @@ law with the lower ones. A lattice for all of them has to show the rare losses o
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import light
+from jaxpriv.composition import laid, light
 from jaxpriv.composition.chain import bound_of_mean, powers
 from jaxpriv.composition.enclosure import brackets_on_lines, from_other_direction
 from jaxpriv.composition.line import Term, cumulants
@@ -33,6 +33,25 @@ _MOST = 64  # steps beside
 _NEGLIGIBLE = 40.0  # of log delta: what is that much less is not followed
 _FAINT = 20.0  # what is that much less is hardly anything
 _TRIES, _CLOSE = 12, 1e-9  # steps of Newton's, of log delta
+_WIDE = 1e-6  # of log delta, from which on it may be better without large losses
+
+
+class Many(NamedTuple):
+    """Terms of one direction, log of what they miss, and the lines that were placed for them."""
+
+    terms: Any
+    missed: Any
+    lines: list
+
+
+class Known(NamedTuple):
+    """What is known next to one eps: the `Sides` of the few, the `Many` of both directions, and how
+    far these are followed.
+    """
+
+    few: Any
+    many: list
+    reach: float
 
 
 class Beside:
@@ -41,22 +60,20 @@ class Beside:
     """
 
     def __init__(self, terms, steps, reverse):
-        self._steps, self._reverse, self._reach = steps, reverse, np.inf
+        self._steps, self._reverse = steps, reverse
         self._terms = [
             [Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms]
             for when in (reverse, not reverse)]
-        # (terms, log of what they miss, the lines that were placed) of both
-        self._directions: list[tuple[Any, Any, list]] = [
-            (own, -np.inf, []) for own in self._terms]
+        self._whole = [Many(own, -np.inf, []) for own in self._terms]
         self._normal = None
         if all(isinstance(term.transform, GaussianTransform) for term in terms):
             square = sum(np.sum(term.count * term.transform.apart**2) for term in terms)
             self._normal = NormalShift(np.sqrt(square))
 
-    def _many(self, eps):
+    def _many(self, known, eps):
         """(lower, upper, rate) of the many's log delta at eps (k,)."""
         if self._normal is None:
-            return _on_lines(self._directions, eps, self._reach)
+            return _on_lines(known.many, eps, known.reach)
         return self._normal.aligned(eps.shape, eps.dtype).bracket(eps, eps, False)
 
     @functools.cached_property
@@ -64,80 +81,103 @@ class Beside:
         return [None if step.finite else tails(step, self._reverse) for step, _ in self._steps]
 
     @np.errstate(all="ignore")
-    def law(self, eps, log_delta=None):
-        """The `Sides` of the few, for an eps at which delta is about e^log_delta; None where lines
-        are no good for the many.
+    def law(self, eps, log_delta=None, whole=True):
+        """What is `Known` for an eps at which delta is about e^log_delta; None where lines are no
+        good for the many. whole: are these tried with their large losses first?
         """
-        upper = self._known(eps, log_delta)
-        if upper is None:
-            self._leave_out(eps, log_delta)
-            upper = self._known(eps, log_delta)
+        known, upper = Known(None, self._whole, np.inf), None
+        large = light.has_large(self._terms[int(eps < 0)])
+        if whole or not large:
+            upper = self._said(known, eps, log_delta)
+        if upper is None and large:
+            known = known._replace(many=self._without_large(eps, log_delta))
+            upper = self._said(known, eps, log_delta)
+        elif upper is None:
+            # next to the largest loss no line serves, where hardly anything is left
+            upper = self._falls_from_zero(known, eps)
         if upper is None:
             return None
         least = (upper if log_delta is None else log_delta) - _NEGLIGIBLE
         tilts = 2.0 ** np.arange(-3.0, 9.0)
-        known = [cumulants(terms, tilts) for terms, *_ in self._directions]
+        each = [cumulants(many.terms, tilts) for many in known.many]
         # from where on less is left of the many in both directions (Chernoff)
-        self._reach = float(max(np.nanmin((value - least) / tilts) for value, _, _ in known))
+        reach = float(max(np.nanmin((value - least) / tilts) for value, _, _ in each))
         single = sum(count for _, count in self._steps) == 1
         floor = max(math.exp(least), LEAST)
-        aim = aimed(self._outline(eps, tilts, *known[0]), eps)
-        return powers(self._steps, self._tails, self._reverse, aim, _ONE if single else _SEVERAL,
-                      floor)
+        aim = aimed(_outline(eps, reach, tilts, *each[0]), eps)
+        few = powers(self._steps, self._tails, self._reverse, aim, _ONE if single else _SEVERAL,
+                     floor)
+        return Known(few, known.many, reach)
 
-    def _known(self, eps, log_delta):
+    def _said(self, known, eps, log_delta):
         """An upper bound of the many's log delta; None where it is neither known nor hardly
         anything of what is looked for.
         """
-        (lower,), (upper,), _ = self._many(np.asarray([eps]))
+        (lower,), (upper,), _ = self._many(known, np.asarray([eps]))
         little = log_delta is not None and upper < log_delta - _FAINT
         return upper if upper - lower < 1 or little else None
 
-    def _leave_out(self, eps, log_delta):
-        """The many's large losses, of which hardly anything comes at eps: of all that there are,
-        whatever was left out before.
-        """
+    def _falls_from_zero(self, known, eps):
+        """An upper bound of the many's log delta, if that is known at 0."""
+        lower, upper, _ = self._many(known, np.asarray([0.0, eps]))
+        return upper[1] if upper[0] - lower[0] < 1 else None
+
+    def _without_large(self, eps, log_delta):
+        """The many without large losses, of which hardly anything comes at eps."""
         if log_delta is None:
             left = [light.without_large(terms, np.asarray(eps)) for terms in self._terms]
         else:
             left = [light.without_share(terms, np.asarray(log_delta)) for terms in self._terms]
-        self._directions = [(*one, []) for one in left]
+        return [Many(terms, missed, []) for terms, missed in left]
 
-    def _outline(self, eps, tilts, value, mean, variance):
-        """The law of the many, coarsely: normal once it is tilted towards eps."""
-        near = np.argmin(np.abs(np.nan_to_num(mean, nan=np.inf) - eps))
-        loss = np.linspace(-self._reach, self._reach, _COARSE)
-        density = value[near] - tilts[near] * loss - (loss - mean[near]) ** 2 / (2 * variance[near])
-        return Law(loss, np.exp(np.clip(density, -690.0, 0.0)), 0.0)
+    def near(self, center, ends):
+        """(lower, upper) of log delta at eps (k,) near one, and -d log delta/d eps."""
+        known = self.law(center)
+        found = self.brackets(known, ends)
+        narrow = np.all(found[1] - found[0] <= _WIDE)
+        if narrow or known is None or not any(map(light.has_large, self._terms)):
+            return found
+        # elsewhere the many's lines may not serve
+        lower, upper, _ = self.brackets(self.law(center, whole=False), ends)
+        return np.fmax(lower, found[0]), np.fmin(upper, found[1]), found[2]
 
-    def brackets(self, law, ends):
-        """(lower, upper) of log delta at eps (k,) and -d log delta/d eps."""
-        if law is None:
+    def brackets(self, known, ends):
+        """The same from what is known next to one."""
+        if known is None:
             return np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)
-        (lower, _), (upper, rate) = self._ends(law, ends, ends)
+        (lower, _), (upper, rate) = self._ends(known, ends, ends)
         return lower, upper, rate
 
     @np.errstate(all="ignore")
-    def _ends(self, law, low, high):
+    def _ends(self, known, low, high):
         """Lower bounds of log delta at some eps (k,) and upper ones at others, each with -d log
         delta/d eps; the same lines serve both.
         """
+        law = known.few
         below, above = _less(low, law.lower, -1), _less(high, law.upper, 1)
-        lower, upper, rate = self._many(np.concatenate([below.ravel(), above.ravel()]))
+        lower, upper, rate = self._many(known, np.concatenate([below.ravel(), above.ravel()]))
         first, then = slice(below.size), slice(below.size, None)
         return (bound_of_mean(law.lower, lower[first].reshape(below.shape),
                               rate[first].reshape(below.shape), -1),
                 bound_of_mean(law.upper, upper[then].reshape(above.shape),
                               rate[then].reshape(above.shape), 1))
 
-    @np.errstate(all="ignore")
     def epsilon_bracket(self, eps, lowest, log_delta):
         """(low, high) of eps for log delta between `lowest` and `log_delta`, and the rate there,
         from about there.
         """
-        law, rate = self.law(eps, log_delta), np.inf
-        for _ in range(_TRIES if law is not None else 0):
-            _, ((value,), (rate,)) = self._ends(law, np.zeros(0), np.asarray([eps]))
+        low, high, rate = self._stepped_out(eps, lowest, log_delta, True)
+        if (high - low) * rate <= _WIDE or not any(map(light.has_large, self._terms)):
+            return low, high, rate
+        other = self._stepped_out(eps, lowest, log_delta, False)
+        return np.fmax(low, other[0]), np.fmin(high, other[1]), np.fmin(rate, other[2])
+
+    @np.errstate(all="ignore")
+    def _stepped_out(self, eps, lowest, log_delta, whole):
+        """The same by what is known at first with large losses, or without."""
+        known, rate = self.law(eps, log_delta, whole), np.inf
+        for _ in range(_TRIES if known is not None else 0):
+            _, ((value,), (rate,)) = self._ends(known, np.zeros(0), np.asarray([eps]))
             step = (value - log_delta) / rate
             eps = max(eps + step, 0.0)
             if not abs(step) * rate > _CLOSE:
@@ -147,12 +187,20 @@ class Beside:
 
         def verified(ends):
             """Of two eps the lower bound at the first and the upper one at the second."""
-            pairs = self._ends(law, ends[:1], ends[1:])
+            pairs = self._ends(known, ends[:1], ends[1:])
             found, rates = (np.concatenate(column) for column in zip(*pairs))
             return found, found, rates
 
         low, high = stepped_out(np.asarray(eps), verified, lowest, log_delta)
         return low, high, rate
+
+
+def _outline(eps, reach, tilts, value, mean, variance):
+    """The law of the many, coarsely: normal once it is tilted towards eps."""
+    near = np.argmin(np.abs(np.nan_to_num(mean, nan=np.inf) - eps))
+    loss = np.linspace(-reach, reach, _COARSE)
+    density = value[near] - tilts[near] * loss - (loss - mean[near]) ** 2 / (2 * variance[near])
+    return Law(loss, np.exp(np.clip(density, -690.0, 0.0)), 0.0)
 
 
 def _less(eps, law, sign):
@@ -163,7 +211,13 @@ def _less(eps, law, sign):
 
 
 def beside_of(entry):
-    """The `Beside` of an experiment on a lattice with scalar parameters, or None."""
+    """The `Beside` of an experiment on a lattice with scalar parameters, or None; with the lines
+    that were placed for it.
+    """
+    return laid.beside(entry, lambda: _begun(entry))
+
+
+def _begun(entry):
     terms, few = [], []
     for step in entry.steps:
         term = term_of(step.experiment, -1)
@@ -185,19 +239,23 @@ def _has_law(experiment):
     return not experiment.finite or spelled(experiment).loss.size <= _ONE
 
 
-def _on_lines(directions, eps, reach):
-    """(lower, upper, rate) of log delta at eps (k,). Beyond `reach`, and where no line serves, that
-    is bounded by what is known before: delta falls.
-    """
-    found, size = np.full((3, eps.size), np.nan), np.minimum(np.abs(eps), reach)
-    for (terms, missed, lines), where in zip(directions, (eps >= 0, eps < 0), strict=True):
+def _on_lines(both, eps, reach):
+    """(lower, upper, rate) of log delta at eps (k,); of both directions at what is not negative."""
+    found, size = np.empty((3, eps.size)), np.abs(eps)
+    for many, where in zip(both, (eps >= 0, eps < 0), strict=True):
         if where.any():
-            lines_say = brackets_on_lines(terms, size[where], lines)
-            found[:, where] = light.with_missed(lines_say, missed)
-    found[0, np.abs(eps) > reach] = -np.inf
+            lines_say = brackets_on_lines(many.terms, np.minimum(size[where], reach), many.lines)
+            lower, upper, rate = light.with_missed(lines_say, many.missed)
+            lower = np.where(size[where] > reach, -np.inf, lower)
+            found[:, where] = *_fallen(size[where], lower, upper), rate
     lower, upper, rate = from_other_direction(eps, found)
-    order = np.argsort(eps)
-    lower[order] = np.fmax.accumulate(lower[order][::-1])[::-1]
-    upper[order] = np.fmin.accumulate(upper[order])
-    return (np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), 0.0, upper),
-            np.where(np.isfinite(rate), rate, 0.0))
+    return lower, upper, np.where(np.isfinite(rate), rate, 0.0)
+
+
+def _fallen(size, lower, upper):
+    """Bounds of what falls at ascending sizes, where no line serves from what others know."""
+    order = np.argsort(size)
+    lower, upper = (
+        part[order] for part in (np.where(np.isnan(lower), -np.inf, lower), np.fmin(upper, 0.0)))
+    back = np.argsort(order)
+    return (np.maximum.accumulate(lower[::-1])[::-1][back], np.minimum.accumulate(upper)[back])

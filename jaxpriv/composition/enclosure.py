@@ -43,7 +43,7 @@ _LESS, _OF_MANY = 25.0, 22.0
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
-_LINES, _PATIENCE = 48, 64  # for all that is asked of few; blocks of frequencies for each
+_LINES, _PATIENCE = 96, 1024  # for what is asked of few at once; blocks of frequencies for each
 _KNOWN = 1e-6  # width of log delta, or of eps
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _spectra = store(8)  # whoever looks for a level asks next to one eps again and again

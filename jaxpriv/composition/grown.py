@@ -54,7 +54,7 @@ def brackets(entry, center, ends):
             return tuple(known)
     beside = beside_of(entry)
     if beside is not None:
-        add(*beside.brackets(beside.law(center), ends))
+        add(*beside.near(center, ends))
         if too_wide(_NARROW) <= 1:
             return tuple(known)
     tables = entry.tables()

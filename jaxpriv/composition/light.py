@@ -135,8 +135,13 @@ def without_share(terms, log_value):
 
 def _may_be_without(terms):
     """Where transforms decay slowly large losses are all that is told."""
+    return has_large(terms) & ~decays_slowly(terms)
+
+
+def has_large(terms):
+    """Are there large losses that are rare?"""
     each = [np.any(seldom_large(term), -1) for term in terms if may_end(term.transform)]
-    return np.any(each, 0) & ~decays_slowly(terms)
+    return np.any(each, 0)
 
 
 def with_missed(found, missed):

@@ -16,6 +16,7 @@ from jaxpriv.composition.stepped import Stepped
 
 _LONG = 10.0  # log of the frequencies of a line that is long
 _SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
+_KEPT = 192  # lines for one composition that is asked again and again
 _OF_THOSE = 3  # side by side at least one to a line, or these had better be asked so
 
 
@@ -73,8 +74,8 @@ def served(eps, place):
 
 
 def served_again(eps, place, lines, most):
-    """The same by the lines that there are, then by others, of which those that are useful are
-    added, as long as there are no more than `most`.
+    """The same by the lines that there are, then by `most` others at most, of which those that are
+    useful are added; of those that there are the last ones are kept.
     """
     left = np.ones(eps.shape, bool)
     for kept in lines:
@@ -83,9 +84,10 @@ def served_again(eps, place, lines, most):
             left &= ~near
             yield np.flatnonzero(near), kept
     (left,) = np.nonzero(left)
-    for index, kept in itertools.islice(served(eps[left], place), max(most - len(lines), 0)):
+    for index, kept in itertools.islice(served(eps[left], place), most):
         if kept.useful:
             lines.append(kept)
+            del lines[:-_KEPT]
         yield left[index], kept
 
 

@@ -8,13 +8,16 @@ import jax
 import numpy as np
 
 from jaxpriv import _array as xp
+from jaxpriv.tradeoff.solve import secant_in_bracket
 
 _FARTHEST = 700.0  # eps, whose e^eps is a number
 # of 1 + |eps|: how far away lines are
 _NEAREST, _NEAR, _FAR = 1e-12, 1e-7, 0.1
 # next to no kink a bracket is 5 times as wide as the profile's; from so many on it is worth while
 # to look nearer, so often at most, and to look for another slope than one that was guessed
-_UNSEEN, _NEARER, _POOR = 16.0, 2, 1e3
+_UNSEEN, _NEARER, _POOR, _WIDE = 16.0, 2, 1e3, 1e-9
+# how far an estimate of a slope is off, of 1 + |eps|; by how much more, how often; tries
+_NEARBY, _WIDER, _WIDENED, _SECANTS = 1e-5, 16.0, 4, 10
 
 
 def profile_bounds(experiment, reverse, epsilon):
@@ -48,23 +51,56 @@ def by_three_lines(experiment, alpha, rounding, bounds_of):
     between the outer ones beyond doubt?) = bounds_of(ends, alpha, lower, upper) from three eps
     (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
 
-    The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, and
-    for sure where nothing is beyond doubt there, or little is known.
+    The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, then
+    estimated, then as the brackets show it, where nothing is beyond doubt or little is known.
     """
     near = None if xp.any_jax(experiment, alpha) else experiment.likely_slope(alpha)
     if near is None:
         eps = experiment.slope(alpha, False)
         return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)[:2]
-    low, high, seen, times = map(
-        np.array, _by_lines_next_to(experiment, near, alpha, rounding, bounds_of))
-    left = ~seen | (times > _POOR)
-    if left.any():
-        own, level = jax.tree.map(lambda leaf: leaf[left], experiment), alpha[left]
-        eps = own.slope(level, False)
-        rounding = np.broadcast_to(rounding, alpha.shape)[left]
-        lower, upper, *_ = _by_lines_next_to(own, eps, level, rounding, bounds_of)
+    found = _by_lines_next_to(experiment, near, alpha, rounding, bounds_of)
+    near, low, high, seen, times = map(np.array, (near, *found))
+    for closer, least in ((_as_estimated, 0.0), (_as_shown, _WIDE)):
+        left = (~seen | (times > _POOR)) & ~(high - low <= least)
+        if not left.any():
+            break
+        everywhere = np.broadcast_to(rounding, alpha.shape)
+        own, level, guess, blur = _those(left, experiment, alpha, near, everywhere)
+        near[left] = eps = closer(own, level, guess)
+        lower, upper, seen[left], times[left] = _by_lines_next_to(own, eps, level, blur, bounds_of)
         low[left], high[left] = np.fmax(low[left], lower), np.fmin(high[left], upper)
     return low, high
+
+
+def _those(left, *trees):
+    return jax.tree.map(lambda leaf: leaf[left], trees)
+
+
+def _as_estimated(experiment, alpha, eps):
+    del eps
+    return experiment.slope(alpha, False)
+
+
+def _as_shown(experiment, alpha, eps):
+    """The slope at alpha near an estimate, by NumPy: where the profile's brackets show it, e^eps
+    alpha = -d delta/d eps.
+    """
+
+    @np.errstate(all="ignore")
+    def surplus(eps):
+        (lower,), (upper,), (rate,) = profile_near(experiment, False, eps, eps[None])
+        return np.log(alpha) + eps - np.log(rate) - 0.5 * (lower + upper)
+
+    eps = np.clip(np.nan_to_num(eps), -_FARTHEST, _FARTHEST)
+    if not np.isfinite(surplus(eps)).all():
+        return eps
+    reach = _NEARBY * (1 + np.abs(eps))
+    for _ in range(_WIDENED):
+        outside = (surplus(eps - reach) > 0) | (surplus(eps + reach) < 0)
+        if not outside.any():
+            break
+        reach = np.where(outside, _WIDER * reach, reach)
+    return secant_in_bracket(surplus, eps - reach, eps + reach, _SECANTS)
 
 
 def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):

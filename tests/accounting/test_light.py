@@ -274,8 +274,7 @@ def check_left_out_again():
     own = beside.beside_of(entry)
     with np.errstate(all="ignore"):
         for log_delta in (-20.0, -40.0):
-            own._leave_out(0.15, np.array(log_delta))
-            (terms, missed, _), (_, other, _) = own._directions
+            (terms, missed, _), (_, other, _) = own._without_large(0.15, np.array(log_delta))
             assert log_delta - 29 < missed < log_delta - 27
             assert other == -np.inf
             assert np.isfinite(terms[0].transform.last).all()
@@ -283,11 +282,6 @@ def check_left_out_again():
 
 def test_left_out_again():
     check_left_out_again()
-
-
-def again(self, eps, log_delta):
-    self._directions = [(*light.without_share(terms, np.asarray(log_delta)), [])
-                        for terms, *_ in self._directions]
 
 
 def unchanged(terms, eps, kind, logs, lost):
@@ -319,11 +313,12 @@ SLIPS = {
                                   check_rare_steps_are_no_noise),
     "estimates of everything": (light, "inverted", unchanged, check_estimates),
     "roots of everything": (light, "roots", full_root, check_estimates),
-    "all beside Laplace": (beside.Beside, "_leave_out", lambda self, eps, log_delta: None,
+    "all beside Laplace": (beside.Beside, "_without_large", lambda self, *_: self._whole,
                            partial(check_other, "beside Laplace")),
     "no ways end": (ended.EndedTold, "ways", property(ended.CutGaussianTransform.ways.fget),
                     partial(check_other, "cut")),
-    "out of what is left": (beside.Beside, "_leave_out", again, check_left_out_again),
+    "nothing is left out": (beside.Beside, "_without_large", lambda self, *_: self._whole,
+                            check_left_out_again),
     "faint is unknown": (beside, "_FAINT", 1e9, partial(check_other, "below Laplace")),
 }
 
