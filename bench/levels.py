@@ -2,7 +2,9 @@
 and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
 The curve of a mixture at ten levels, whose slopes are found by secants, against bisections. delta
 of few steps, a thousand frequencies at a time, against 256. A group's certified epsilon, its links
-from an outline of the curve, against a search for each.
+from an outline of the curve, against a search for each. Rare steps beside others at thirteen
+levels: how far their lines are followed, against where these were given up before, and how wide the
+widest bracket is.
 
     python bench/levels.py [--repeats 5]
 
@@ -57,6 +59,17 @@ def groups():
             "group of 5": worst_case.subsampled_gaussian(2.0, 0.01, 1000).group(5)}
 
 
+def rare_beside_others():
+    from jaxpriv import compose, worst_case
+
+    return {
+        "beside two": compose(worst_case.subsampled_gaussian(0.8, 1e-3, 3000),
+                              worst_case.laplace(0.5), worst_case.laplace(0.2)),
+        "beside one": compose(worst_case.subsampled_gaussian(0.7, 1e-4, 2000),
+                              worst_case.laplace(0.3)),
+    }
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,6 +100,12 @@ def main(arguments=None):
     for name, curve in groups().items():
         compare(name, curve, lambda curve, levels: curve.epsilon_bounds(1e-5 * levels), repeats,
                 1.0, (Group, "_outlined", lambda *_: None), ("outline", "searches"), rtol=1e-7)
+    levels = np.linspace(0.01, 0.99, 13)
+    for name, curve in rare_beside_others().items():
+        compare(name, curve, certified, repeats, levels, (enclosure, "_PATIENCE", 64),
+                ("patient", "impatient"), rtol=0.1)
+        low, high = curve.beta_bounds(levels)
+        line(curve=name, widest=f"{np.max(high - low):.2g}")
 
 
 def compare(name, curve, ask, repeats, levels, without, sides, rtol):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxpriv import _array as xp
-from jaxpriv.composition import laid, light
+from jaxpriv.composition import light
 from jaxpriv.composition.chain import bound_of_mean, powers
 from jaxpriv.composition.enclosure import brackets_on_lines, from_other_direction
 from jaxpriv.composition.line import Term, cumulants
@@ -211,13 +211,7 @@ def _less(eps, law, sign):
 
 
 def beside_of(entry):
-    """The `Beside` of an experiment on a lattice with scalar parameters, or None; with the lines
-    that were placed for it.
-    """
-    return laid.beside(entry, lambda: _begun(entry))
-
-
-def _begun(entry):
+    """The `Beside` of an experiment on a lattice with scalar parameters, or None."""
     terms, few = [], []
     for step in entry.steps:
         term = term_of(step.experiment, -1)

@@ -7,6 +7,7 @@ are read off one lattice (`laid`), where a program lays one for each.
 import numpy as np
 
 from jaxpriv.composition import centred, grid, grown, laid, summed
+from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.rare import beside_others, rare
 from jaxpriv.composition.summed import running_sums
@@ -153,8 +154,9 @@ def log_deltas(entry, eps):
     """log delta at eps (k,), within certified brackets where the lattice is far off."""
     found = contacts(entry, eps)[:, 0]
     if beside_others(entry):
+        few = beside_of(entry)
         for k in np.flatnonzero(_blurred(entry, eps)):
-            lower, upper, _ = grown.brackets(entry, eps[k], eps[k, None])
+            lower, upper, _ = grown.brackets(entry, eps[k], eps[k, None], few)
             found[k] = np.clip(found[k], lower[0], upper[0])
     return found
 
@@ -212,8 +214,10 @@ def epsilons(entry, log_delta):
     found, sure = profile.search(shortfall, start)
     found = _or_alone(entry, centred.epsilon_of, log_delta, found, sure)
     if beside_others(entry):
+        few = beside_of(entry)
         for k in np.flatnonzero(_blurred(entry, found)):
-            found[k] = np.clip(found[k], *grown.epsilon_bracket(entry, log_delta[k], log_delta[k]))
+            low, high = grown.epsilon_bracket(entry, log_delta[k], log_delta[k], few)
+            found[k] = np.clip(found[k], low, high)
     return found
 
 

@@ -15,6 +15,7 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import estimates, grid, grown, laid
+from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.entrywise import alike
@@ -251,8 +252,10 @@ class Gridded(MuOfSteps, Directed):
         endless = own.log_told(False)[0] > log_delta
         known = leaks & (lowest > -np.inf) & (log_delta < 0) & ~endless
         low, high = np.where(endless, np.inf, 0.0), np.full(shape, np.inf)
-        for at in filter(known.__getitem__, np.ndindex(shape)):
-            low[at], high[at] = grown.epsilon_bracket(xp.row(own, at), lowest[at], log_delta[at])
+        for one, where in own.curves():
+            few = beside_of(one)
+            for at in filter((known & where).__getitem__, np.ndindex(shape)):
+                low[at], high[at] = grown.epsilon_bracket(one, lowest[at], log_delta[at], few)
         # what was not looked for is known without: nothing at delta = 1, all losses at 0
         wide = (~(high - low <= _HELPLESS * high) | ~known) & (low < np.inf)
         if wide.any():
@@ -385,17 +388,17 @@ def _near_several(entry, center, ends):
     these say enough, the others from their column's own.
     """
     found = np.full((3, *ends.shape), np.nan)
-    good = np.zeros(ends.shape, bool)
+    good, few = np.zeros(ends.shape, bool), beside_of(entry)
     if ends.shape[1] > laid.FEW:
         middle = laid.near(entry, entry.tables(), ends)
         for shared in np.unique(middle):
             here = middle == shared
             if np.count_nonzero(here.any(0)) > 1:
-                found[:, here] = grown.brackets(entry, shared, ends[here])
+                found[:, here] = grown.brackets(entry, shared, ends[here], few)
                 good |= here & (found[1] <= found[0] + _LITTLE)
     for k in np.flatnonzero(~good.all(0)):
         own = ~good[:, k]
-        found[:, own, k] = grown.brackets(entry, center[k], ends[own, k])
+        found[:, own, k] = grown.brackets(entry, center[k], ends[own, k], few)
     return found
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.composition import chain, grid, laid, summed
-from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.centred import solved, start_of
 from jaxpriv.tradeoff.experiment import DEEPEST
 from jaxpriv.tradeoff.stepping import stepped_out
@@ -27,8 +26,10 @@ _USELESS = 1e7  # so many times too wide is what does not fit: only the largest 
 _SLOW = 0.5  # order from which on points help: the lattice's own errors shrink with the second
 
 
-def brackets(entry, center, ends):
-    """(lower, upper) of log delta at eps `ends` (k,) near `center`, -d log delta/d eps there."""
+def brackets(entry, center, ends, beside=None):
+    """(lower, upper) of log delta at eps `ends` (k,) near `center`, -d log delta/d eps there; from
+    the entry's `Beside` as well, if there is one.
+    """
     if xp.any_jax(entry, center, ends):
         return _on(entry.law(center, entry.tables()), ends)
     steps = chain.chain_of(entry.steps, entry.flipped)
@@ -52,7 +53,6 @@ def brackets(entry, center, ends):
         add(*by_chain(steps, center, ends))
         if too_wide(_HELPLESS) <= 1:
             return tuple(known)
-    beside = beside_of(entry)
     if beside is not None:
         add(*beside.near(center, ends))
         if too_wide(_NARROW) <= 1:
@@ -67,9 +67,10 @@ def brackets(entry, center, ends):
     return tuple(known)
 
 
-def epsilon_bracket(entry, lowest, log_delta):
+def epsilon_bracket(entry, lowest, log_delta, beside=None):
     """(low, high) of eps for log delta between `lowest` and `log_delta`, by NumPy: on each lattice
-    the estimate, and its ends stepped out. (0, inf) is what is not known.
+    the estimate, and its ends stepped out; from the entry's `Beside` as well, if there is one.
+    (0, inf) is what is not known.
     """
     steps = chain.chain_of(entry.steps, entry.flipped)
     first = steps is not None and steps.seldom
@@ -86,7 +87,6 @@ def epsilon_bracket(entry, lowest, log_delta):
             return low, high
     tables, bound = entry.tables(), entry.loss_bound(False)
     eps = start_of(entry, tables, log_delta)
-    beside = beside_of(entry)
     if beside is not None:
         *found, rate = beside.epsilon_bracket(eps, lowest, log_delta)
         add(found)

@@ -14,10 +14,9 @@ from jaxpriv.composition.line import Term
 from jaxpriv.composition.tables import cumulants
 
 FEW = 3  # eps that are asked for around one: for so many a lattice of their own is laid
-# kept at most, of 8 MB, 4 MB, 6 MB, 100 KB, 1 MB, some numbers and 20 MB
+# kept at most, of 8 MB, 4 MB, 6 MB, 100 KB, 1 MB and some numbers
 _laws, _sums, _labels = stored.store(24), stored.store(24), stored.store(12)
 _tables, _chains, _slopes = stored.store(64), stored.store(24), stored.store(64)
-_beside = stored.store(4)
 
 
 def tables(entry, make):
@@ -28,11 +27,6 @@ def tables(entry, make):
 def chain(steps, flipped, make):
     """The `Chain` of these steps, with the laws that were made of it; make() begins one."""
     return _chains.get(key_of(steps, flipped), make)
-
-
-def beside(entry, make):
-    """The `Beside` of a composition, with the lines that were placed for it; make() begins one."""
-    return _beside.get(key_of(entry.steps, entry.flipped), make)
 
 
 def distance(entry, tables):

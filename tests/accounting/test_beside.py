@@ -10,7 +10,7 @@ import jaxpriv
 from jaxpriv import _stored as stored
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
-from jaxpriv.composition import beside, enclosure, grown
+from jaxpriv.composition import beside, enclosure, gridded
 from tests.slips import check_is_red
 
 SGD = worst_case.subsampled_gaussian(1.0, 0.01, 1000)
@@ -30,7 +30,7 @@ PIPELINES = {
 
 def by_lattices(curve, method, at):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grown, "beside_of", lambda _: None)
+        patch.setattr(gridded, "beside_of", lambda _: None)
         stored.forget()
         return getattr(curve, method)(at)
 
@@ -217,10 +217,7 @@ def test_exchanged_hypotheses_are_seen(monkeypatch):
 def test_lines_are_placed_once():
     """What two questions to one composition have in common, near or far, is answered alike."""
     entry = jaxpriv.compose(SGD, worst_case.laplace(0.2)).experiment.aligned((), np.float64)
-    once = beside.beside_of(entry)
-    assert beside.beside_of(entry) is once
-    stored.forget()
-    again = beside.beside_of(entry)
+    once, again = beside.beside_of(entry), beside.beside_of(entry)
     near, far = np.linspace(1.5, 1.6, 5), np.linspace(2.5, 2.6, 5)
     law = once.law(1.5)
     first = once.brackets(law, near)

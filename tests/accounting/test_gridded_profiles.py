@@ -63,9 +63,9 @@ def test_neighbours_share_and_loners_do_not(monkeypatch):
     """Lattices are laid for two groups of neighbours, and around an eps that has none itself."""
     asked = []
 
-    def laid(entry, center, ends):
+    def laid(entry, center, ends, few):
         asked.append((float(center), len(ends)))
-        return brackets(entry, center, ends)
+        return brackets(entry, center, ends, few)
 
     brackets = grown.brackets
     monkeypatch.setattr(grown, "brackets", laid)
