@@ -118,9 +118,11 @@ class Beside:
         return upper if upper - lower < 1 or little else None
 
     def _falls_from_zero(self, known, eps):
-        """An upper bound of the many's log delta, if that is known at 0."""
+        """An upper bound of the many's log delta, if that is known at 0; nothing that is much less
+        than there.
+        """
         lower, upper, _ = self._many(known, np.asarray([0.0, eps]))
-        return upper[1] if upper[0] - lower[0] < 1 else None
+        return max(upper[1], upper[0] - _NEGLIGIBLE) if upper[0] - lower[0] < 1 else None
 
     def _without_large(self, eps, log_delta):
         """The many without large losses, of which hardly anything comes at eps."""
