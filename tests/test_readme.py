@@ -10,7 +10,8 @@ def test_two_commands_and_ci_runs_the_second():
     commands = re.findall(r"^python3 -m venv .*$", (ROOT / "README.md").read_text(), re.M)
     assert len(commands) == 2
     test_command = commands[1].split("&&")[-1].strip().removeprefix(".venv/bin/")
-    assert test_command in (ROOT / ".ci" / "run").read_text().splitlines()
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert test_command in [line.strip() for line in lines]
 
 
 def test_links_lead_somewhere():
