@@ -67,9 +67,9 @@ def brackets(entry, center, ends, beside=None):
     return tuple(known)
 
 
-def epsilon_bracket(entry, lowest, log_delta, beside=None):
+def epsilon_bracket(entry, lowest, log_delta, beside):
     """(low, high) of eps for log delta between `lowest` and `log_delta`, by NumPy: on each lattice
-    the estimate, and its ends stepped out; from the entry's `Beside` as well, if there is one.
+    the estimate, and its ends stepped out; from the entry's `Beside` as well, if it has one.
     (0, inf) is what is not known.
     """
     steps = chain.chain_of(entry.steps, entry.flipped)

@@ -11,6 +11,7 @@ from jaxpriv import _stored as stored
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
 from jaxpriv.composition import beside, enclosure, gridded
+from jaxpriv.tradeoff import stepping
 from tests.slips import check_is_red
 
 SGD = worst_case.subsampled_gaussian(1.0, 0.01, 1000)
@@ -160,12 +161,17 @@ def test_rare_beside_noise():
     check_rare_beside_noise()
 
 
-@pytest.mark.slow
-def test_a_kink_between_directions_is_found_by_brackets():
-    """Whose slope lattices estimate for neither direction."""
+def check_kink():
+    """Between both directions, where the slope of neither is the tangent's."""
     curve = jaxpriv.compose(RARE, worst_case.laplace(0.3))
     low, high = curve.symmetric().beta_bounds(0.1875)
     assert 0.744627 < low < high < 0.744630
+
+
+@pytest.mark.slow
+def test_a_kink_is_found_by_brackets(monkeypatch):
+    check_kink()
+    check_is_red(monkeypatch, stepping, "_as_shown", lambda curve, alpha, eps: eps, check_kink)
 
 
 @pytest.mark.slow
