@@ -100,7 +100,7 @@ def main(arguments=None):
     for name, curve in groups().items():
         compare(name, curve, lambda curve, levels: curve.epsilon_bounds(1e-5 * levels), repeats,
                 1.0, (Group, "_outlined", lambda *_: None), ("outline", "searches"), rtol=1e-7)
-    levels = np.linspace(0.01, 0.99, 13)
+    levels = np.linspace(0.05, 0.8, 13)
     for name, curve in rare_beside_others().items():
         compare(name, curve, certified, repeats, levels, (enclosure, "_PATIENCE", 64),
                 ("patient", "impatient"), rtol=0.1)
