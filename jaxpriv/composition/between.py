@@ -78,6 +78,11 @@ class Between(Directed):
         _, upper, rate = self.upper.bracket(low, high, reverse)
         return lower, upper, rate
 
+    def brackets_near(self, center, ends, reverse):
+        lower, _, _ = self.lower.brackets_near(center, ends, reverse)
+        _, upper, rate = self.upper.brackets_near(center, ends, reverse)
+        return lower, upper, rate
+
     def epsilon_bracket(self, lowest, log_delta, reverse):
         low, _ = self.lower.epsilon_bracket(lowest, log_delta, reverse)
         _, high = self.upper.epsilon_bracket(lowest, log_delta, reverse)

@@ -20,18 +20,21 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._pytree import pytree
+from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff import lognormal_mean, lognormal_rule, one_large
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.experiment import Point, never_told
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import nan_like, safe_log
-from jaxpriv.tradeoff.solve import newton_in_bracket
+from jaxpriv.tradeoff.solve import newton_in_bracket, secant_in_bracket
 
 _FARTHEST = 500.0  # |eps| beyond which the Gaussian mechanism is all that is told
-_ROUNDS = 8
 _SURE = 1e-9  # of log delta
-_ENOUGH = 1e-9  # without a line
+_ENOUGH = 1e-9  # of a line alone
+_CLOSE = 1e-11  # of the spread of M: to which roots are found
+_NOTHING = -750.0  # a logarithm of less than any number
+_FAR = 1e290  # a logarithm that is too small for any number
 _TELLING = 1e3  # of log delta, beyond which one large lognormal tells nothing
 
 
@@ -55,28 +58,53 @@ class Allocation(Envelope):
                 lambda leaf: leaf.reshape(values.shape + leaf.shape[1:]).astype(dtype), found
             )
 
+    def next_to_lines(self, function, x):
+        """By NumPy: function(mu, steps, x (k,)) for all entries, at once where one line serves."""
+        flat = [leaf.reshape(-1) for leaf in (self.mu, self.steps, x)]
+        groups: dict = {}
+        for index, (mu, steps, at) in enumerate(zip(*flat)):
+            place = lognormal_mean.middle(lognormal_rule.columns(mu, steps), at)
+            groups.setdefault((mu, steps, place), []).append(index)
+        found = np.empty(0)
+        for (mu, steps, _), index in groups.items():
+            part = function(mu, steps, flat[2][index])
+            if not found.size:
+                found = np.empty((x.size, len(part)))
+            found[index] = part.T
+        return found.reshape(*x.shape, -1)
+
     def _gaussian(self):
         return NormalShift(self.mu)
+
+    def spread(self):
+        """The standard deviation of M, or of log M where L's tail is most of that."""
+        return xp.minimum(xp.sqrt(xp.expm1(self.mu**2) / self.steps), self.mu)
 
     def _alone(self):
         """Where there is one step only."""
         return self.steps == 1
 
-    def _several(self, function, values):
-        """function of what is allocated to several steps, as columns."""
-        if not xp.any_jax(self, values) and np.all(self._alone()):
+    def _several(self, function, values, by_lines=False):
+        """function of what is allocated to several steps, as columns; by_lines: of all x at once
+        that a line serves?
+        """
+        program = xp.any_jax(self, values)
+        if not program and np.all(self._alone()):
             return None
         own = Allocation(self.mu, xp.where(self._alone(), 2.0, self.steps))
-        found = _evaluated(function, own, values)
+        if by_lines and not program:
+            found = own.next_to_lines(function, values)
+        else:
+            found = _evaluated(function, own, values)
         return tuple(found[..., i] for i in range(found.shape[-1]))
 
     def _choose(self, alone, several):
         return alone if several is None else xp.where(self._alone(), alone, several)
 
-    def _law(self, eps, reverse):
-        """(log delta, the `Point` of the test that touches) of several steps."""
+    def _law(self, eps, reverse, right=True):
+        """(log delta, the `Point` of the test that touches) of several steps; right: may K > 1?"""
         x = xp.clip(-eps if reverse else eps, -_FARTHEST, _FARTHEST)
-        found = self._several(_law_of, x)
+        found = self._several(partial(_law_of, right), x, by_lines=True)
         if found is None:
             return None
         point = Point(*found[2:])
@@ -101,26 +129,34 @@ class Allocation(Envelope):
         return alone if found is None else jax.tree.map(self._or_alone, alone, found[1])
 
     def contact(self, eps, reverse):
-        found = self._law(eps, reverse)
+        return self.looked_at(eps, reverse)[0]
+
+    def looked_at(self, eps, reverse, right=True):
+        """(contact, is eps so far out that the integral says nothing?); right: may K > 1?"""
+        found = self._law(eps, reverse, right)
         alone = self._gaussian().contact(eps, reverse)
         if found is None:
-            return alone
+            return alone, xp.zeros(eps.shape, bool)
         value = self._or_alone(alone[0], xp.minimum(found[0], alone[0]))
-        return xp.stop_gradient(value), jax.tree.map(self._or_alone, alone[1], found[1])
+        contact = xp.stop_gradient(value), jax.tree.map(self._or_alone, alone[1], found[1])
+        return contact, xp.isnan(found[0]) & ~self._alone()
 
     def find_slope(self, alpha, reverse):
-        found = self._several(partial(_slope_of, reverse), alpha)
-        alone = self._gaussian().slope(alpha, reverse)
-        return self._choose(alone, None if found is None else found[0])
+        return self._searched(partial(_slope_of, reverse), alpha)
 
     def solve_epsilon(self, log_delta, reverse):
         reachable = (log_delta > -xp.inf) & (log_delta < 0)
         target = xp.where(reachable, log_delta, -1.0)
-        found = self._several(partial(_epsilon_of, reverse), target)
-        alone = self._gaussian().solve_epsilon(target, reverse)
-        eps = self._choose(alone, None if found is None else found[0])
+        eps = self._searched(partial(_epsilon_of, reverse), target)
         limit = xp.where(log_delta < 0, xp.inf, 0.0) * nan_like(log_delta)
         return xp.where(reachable & (self.mu > 0), eps, limit)
+
+    def _searched(self, search, value):
+        """search(experiment, value) in float64, and without derivatives."""
+        own, value = xp.stop_gradient((self, value))
+        with jax.enable_x64(True) if xp.any_jax(own, value) else nullcontext():
+            wide = jax.tree.map(lambda leaf: leaf.astype(xp.float64), (own, value))
+            return search(*wide).astype(value.dtype)
 
     def bracket(self, low, high, reverse):
         """That of the line; no wider than that of one step above, and of no loss below.
@@ -131,7 +167,8 @@ class Allocation(Envelope):
         ends = high[None] if low is high else xp.stack([high, low])
         wide = self.aligned(ends.shape, ends.dtype)
         near = xp.abs(ends) <= _FARTHEST
-        found = wide._several(partial(_bounds_of, reverse), xp.where(near, ends, 0.0))
+        x = xp.where(near, -ends if reverse else ends, 0.0)
+        found = wide._several(partial(_bounds_of, reverse), x, by_lines=True)
         if found is None:
             return lower, upper, rate
         least, most = (
@@ -160,23 +197,31 @@ class Allocation(Envelope):
         raise ValueError("subsample() of an allocation: a record is allocated, or sampled")
 
 
-def _law_of(mu, steps, x):
-    """Columns of `_law` at K = e^x."""
+def _law_of(right, mu, steps, x):
+    """Columns of `_law` at K = e^x; by NumPy at several next to one line."""
     own = lognormal_rule.columns(mu, steps)
     found = lognormal_mean.integrals(lognormal_mean.line(own, x), x)
     logs, doubt = _logs(found, x)
-    # all NaN where the integral says nothing at all
-    logs = tuple(xp.where(doubt < xp.inf, log, xp.nan) for log in logs)
-    if not xp.any_jax(x) and (x <= 0 or doubt < _SURE):
-        return xp.stack(logs)
+    # all NaN where the integral says nothing at all, but that no number is so small
+    told = (doubt < xp.inf) | (found.log_scale < _NOTHING)
+    logs = xp.stack([xp.where(told, log, xp.nan) for log in logs])
+    if xp.any_jax(x):
+        return _law_or_far(mu, steps, x, logs, doubt) if right else logs
+    for k in np.flatnonzero((x > 0) & ~(doubt < _SURE)):
+        logs[:, k] = _law_or_far(mu, steps, x[k], logs[:, k], doubt[k])
+    return logs
+
+
+def _law_or_far(mu, steps, x, logs, doubt):
+    """The same, or what one large lognormal does where that is known better."""
     size = xp.maximum(x, 1e-9)
     lower, upper = xp.stop_gradient(one_large.log_bounds(mu, steps, size))
     far = _far(mu, steps, size)
     # rounding may be all that there is
     clipped = xp.where(x > 0, xp.clip(logs[1], lower, upper), logs[1])
-    logs = logs[0], clipped, *logs[2:]
+    logs = xp.stack([logs[0], clipped, *logs[2:]])
     known = (x > 0) & (doubt > upper - lower) & (upper - lower < _TELLING)
-    return xp.where(known, xp.stack(far), xp.stack(logs))
+    return xp.where(known, xp.stack(far), logs)
 
 
 def _far(mu, steps, x):
@@ -218,22 +263,17 @@ def _logs(found, x):
     return (log_put, log_call, log_alpha, log_below, log_beta, log_power), doubt
 
 
-def _bounds_of(reverse, mu, steps, eps):
-    """(lower, upper) of log delta and -d log delta/d eps.
+def _bounds_of(reverse, mu, steps, x):
+    """(lower, upper) of log delta and -d log delta/d eps at K = e^x, eps = -x if `reverse`; by
+    NumPy at several next to one line.
 
     In the right tail the better of the line's and of what one large lognormal does.
     """
-    x, ulp = -eps if reverse else eps, 2.0**-52
-    lower, upper = -xp.inf, 0.0
-    if xp.any_jax(x) or x > 0:
-        size = xp.maximum(x, 1e-9)
-        lower, upper = one_large.log_bounds(mu, steps, size)
-        lower, upper = xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
-        if not xp.any_jax(x) and not reverse and upper - lower < _ENOUGH:
-            return xp.stack([lower, upper, one_large.middle(mu, steps, size)[1]])
+    eps, ulp = -x if reverse else x, 2.0**-52
     placed = lognormal_mean.line(lognormal_rule.columns(mu, steps), x)
     known = lognormal_mean.bounds(placed, x)
     least, most = known.put if reverse else known.call
+    lower, upper = _far_bounds(mu, steps, x, most - least)
     if reverse:  # put - call = K - 1
         k = xp.expm1(x)
         lower, upper = (xp.where(x > 0, xp.logaddexp(end, safe_log(k)), side * xp.inf)
@@ -251,113 +291,61 @@ def _bounds_of(reverse, mu, steps, eps):
     return xp.stack([least, xp.minimum(most, 0.0), rate])
 
 
-def _spread(mu, steps):
-    """The standard deviation of M, or of log M where L's tail is most of that."""
-    return xp.minimum(xp.sqrt(xp.expm1(mu**2) / steps), mu)
-
-
-def _search(mu, steps, start, high, sign, look):
-    """(the size of x in (0, high] at which look(logs, size) = (value, slope) crosses zero, the
-    doubt there), by lines that serve what is near them.
+def _far_bounds(mu, steps, x, width):
+    """(lower, upper) of log E (M - K)_+ from one large lognormal, K > 1; by NumPy where a line
+    knows it to `width` only.
     """
-    own = lognormal_rule.columns(mu, steps)
-    spread = _spread(mu, steps)
-
-    def step(_, state):
-        size, high, _, _ = state
-        placed = lognormal_mean.line(own, sign * size)
-
-        def at(size):
-            x = sign * size
-            return _logs(lognormal_mean.integrals(placed, x), x)
-
-        def excess(size):
-            return look(at(size)[0], size)
-
-        # the line serves down to K/4, or (K - 1)/4; of larger K it knows less, as e^(c K)
-        low = xp.maximum(size / 2, size - 0.5) if sign < 0 else xp.log1p(0.26 * xp.expm1(size))
-        low = xp.where(size < spread, 1e-9 * size, low)
-        ends = low, xp.minimum(xp.log1p(3.8 * xp.expm1(size)), high)
-        found = newton_in_bracket(excess, *ends, iterations=30, start=size)
-        return found, high, xp.abs(found - size), at(found)[1]
-
-    state = (start, high, xp.full_like(start, xp.inf), xp.full_like(start, xp.inf))
-
-    def settled(state):
-        return bool(np.all(state[2] <= 0.05 * np.minimum(state[0], 1.0)))
-
-    size, _, _, doubt = xp.fori_loop(0, _ROUNDS, step, state, settled)
-    return size, doubt
+    if xp.any_jax(x):
+        lower, upper = one_large.log_bounds(mu, steps, xp.maximum(x, 1e-9))
+        return xp.where(x > 0, lower, -xp.inf), xp.where(x > 0, upper, 0.0)
+    lower, upper = np.full(x.shape, -np.inf), np.zeros(x.shape)
+    for k in np.flatnonzero((x > 0) & ~(width < _ENOUGH)):
+        lower[k], upper[k] = one_large.log_bounds(mu, steps, x[k])
+    return lower, upper
 
 
-def _epsilon_of(reverse, mu, steps, target):
-    """The eps >= 0 with log delta = target, a vector of one."""
-    mu, steps, target = xp.stop_gradient((mu, steps, target))
-    spread = _spread(mu, steps)
+def _epsilon_of(reverse, experiment, target):
+    """The eps >= 0 with log delta = target, between nothing and that of one step: by Newton on log
+    delta, which is concave.
+    """
+    mu, spread = experiment.mu, experiment.spread()
     high = NormalShift(mu).solve_epsilon(target, False)
     start = xp.minimum(NormalShift(spread).solve_epsilon(target, False), high)
-    start = xp.maximum(start, 1e-3 * xp.minimum(spread, high))
-
-    def look(logs, eps):
-        value = logs[0] + eps if reverse else logs[1]
-        log_alpha = logs[4] if reverse else logs[2]
-        value = xp.minimum(value, 0.0)
-        return target - value, xp.exp(xp.minimum(eps + log_alpha - value, 600.0))
-
-    sign = -1.0 if reverse else 1.0
-
-    def told(found):
-        """0 where the search ran into it: delta(0) is smaller."""
-        return xp.where(found > 1e-6 * spread, found, 0.0)[None]
-
-    if reverse:
-        near = lognormal_mean.near_reverse(lognormal_rule.columns(mu, steps), target)
-        near = xp.minimum(xp.maximum(near, 0.3 * spread), high)
-        return told(_search(mu, steps, near, high, sign, look)[0])
 
     def excess(eps):
-        value, slope = one_large.middle(mu, steps, eps)
-        return target - value, slope
+        (value, point), far = experiment.looked_at(eps, reverse, right=not reverse)
+        rate = xp.exp(xp.minimum(eps + point.log_alpha - value, 600.0))
+        return xp.where(far, _FAR, target - value), xp.where(far, 0.0, rate)
 
-    least, count = 0.0 * high + 1e-9, 40
-    if not xp.any_jax(high):  # a few tries tell whether that is of use
-        start_far = newton_in_bracket(excess, least, high, 6, start=start)
-        lower, upper = one_large.log_bounds(mu, steps, start_far)
-        count = 40 if upper - lower < 0.1 else 1
-    far = newton_in_bracket(excess, least, high, count, start=start)
-    lower, upper = one_large.log_bounds(mu, steps, far)
-    if not xp.any_jax(far) and upper - lower < _ENOUGH:
-        return told(far)
-    found, doubt = _search(mu, steps, start, high, sign, look)
-    return told(xp.where(doubt > upper - lower, far, found))
+    found = newton_in_bracket(
+        excess, 0 * high, high, 60, start=start, tolerance=_CLOSE * (spread + start)
+    )
+    # where the search ran into it delta(0) is smaller
+    return xp.where(found > 1e-6 * spread, found, 0.0)
 
 
-def _slope_of(reverse, mu, steps, alpha):
-    """The eps at which the test that touches has this type I error, a vector of one."""
-    mu, steps, alpha = xp.stop_gradient((mu, steps, alpha))
-    own = lognormal_rule.columns(mu, steps)
-    spread = _spread(mu, steps)
-    start = NormalShift(spread).slope(alpha, False)
+def _slope_of(reverse, experiment, alpha):
+    """The eps at which the test that touches has this type I error.
 
-    def step(_, state):
-        eps, _ = state
-        placed = lognormal_mean.line(own, -eps if reverse else eps)
+    With K = e^x, P(M < K) <= K and Q(M > K) <= 1/K (Markov, E_Q M = E_P 1/M = 1) bound it on one
+    side. On the other one E_P M <= 1 + e^(mu^2)/t, and log M is at least the mean of the log L,
+    which is N(-mu^2/2, mu^2/t) under Q.
+    """
+    mu, steps = experiment.mu, experiment.steps
+    log_alpha, log_rest = xp.log(alpha), xp.log1p(-alpha)
+    if reverse:
+        least = log_rest - xp.logaddexp(0.0, mu**2 - xp.log(steps))
+    else:
+        least = mu / xp.sqrt(steps) * norm.isf_exp(log_alpha) - mu**2 / 2
 
-        def at(eps):
-            x = -eps if reverse else eps
-            logs, _ = _logs(lognormal_mean.integrals(placed, x), x)
-            log_a, log_rest = (logs[4], logs[5]) if reverse else (logs[2], logs[3])
-            excess = xp.where(alpha < 0.5, xp.log(alpha) - log_a, log_rest - xp.log1p(-alpha))
-            return excess, 0.0 * x
+    def excess(eps):
+        (_, point), far = experiment.looked_at(eps, reverse)
+        low, high = log_alpha - point.log_alpha, point.log_specificity - log_rest
+        return xp.where(far, _FAR, xp.where(alpha < 0.5, low, high))
 
-        reach = 3 * xp.abs(eps) + 2 * spread
-        found = newton_in_bracket(at, eps - reach, eps + reach, iterations=60, start=eps)
-        return found, xp.abs(found - eps)
-
-    state = (start, xp.full_like(start, xp.inf))
-    return xp.fori_loop(0, _ROUNDS, step, state, lambda state: bool(state[1] <= 1e-2 * spread))[0][
-        None
-    ]
+    start = NormalShift(experiment.spread()).slope(alpha, False)
+    tolerance = _CLOSE * experiment.spread()
+    return secant_in_bracket(excess, least, -log_alpha, 60, start=start, tolerance=tolerance)
 
 
 @partial(xp.custom_jvp, nondiff_argnums=(0,))

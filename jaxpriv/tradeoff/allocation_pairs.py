@@ -41,7 +41,7 @@ def _profile(mu, steps):
             at = max(at, -1 + 0.5 * (1 + side[0]))
             here = np.abs(side) <= abs(at)
             k, side = side[here], side[~here]
-            found = lognormal_mean.bounds(lognormal_mean.line(own, np.log1p(at)), np.log1p(k))
+            found = lognormal_mean.bounds(lognormal_mean.placed(own, np.log1p(at)), np.log1p(k))
             gain, mass = (found.put, found.below) if at < 0 else (found.call, found.above)
             far = (k > 0) & ~(gain[1] - gain[0] < 1e-3)
             for place in range(k.size):

@@ -21,7 +21,10 @@ import math
 import operator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxpriv import _array as xp
+from jaxpriv._stored import store
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.stats._mills import normal as normal_tails
 from jaxpriv.tradeoff.lognormal_path import FARTHER, Asked, Path, path
@@ -33,6 +36,9 @@ _AHEAD = 0.6  # c (K - 1) there
 _NARROW = 0.1  # standard deviation of M below which it is nearly normal
 _DEEP = 3.0  # c/t from which on E e^(-z L/t) is formed itself
 _SURE = 41.0  # e^-41 is 2e-18
+_FARTHEST = 700.0  # whose e^x is a number
+_APART = 0.5  # lines in the right tail, in log(K - 1)
+_lines, _left_places = store(64), store(64)  # of 100 KB, 1 KB
 
 
 class Line(NamedTuple):
@@ -67,10 +73,63 @@ class Integrals(NamedTuple):
 
 
 def line(own, x):
-    """The `Line` for K = e^x and what is near it."""
+    """The `Line` for K = e^x and what is near it. By NumPy it is that of the `middle` of x, or of
+    several that have the same: whoever asks all over the range needs a few lines, whatever was
+    asked for first.
+    """
+    if xp.any_jax(own, x):
+        return placed(own, x)
+    place = middle(own, np.ravel(x)[0])
+    return _lines.get((float(own.a), float(own.t), place), lambda: placed(own, np.float64(place)))
+
+
+def middle(own, x):
+    """By NumPy: where the line for x lies, as a number; where K is too small for a table of them,
+    there itself. In the right tail they are a factor of K - 1 apart.
+    """
+    first, x = _RIGHT * float(_spread(own)), float(x)
+    if not (first > 0 and abs(x) < _FARTHEST):
+        return x
+    k = math.expm1(x)
+    if k > first:
+        apart = math.floor(math.log(k / first) / _APART) + 0.5
+        return math.log1p(first * math.exp(_APART * apart))
+    ends, places = _left_places.get((float(own.a), float(own.t)), lambda: _places(own))
+    found = places[np.searchsorted(ends, x)]
+    return x if np.isnan(found) else min(float(found), math.log1p(first))
+
+
+def _places(own):
+    """(where one line hands over to the next, where they lie: x, rising, and NaN before the first).
+
+    Every s of the table is the saddle of some K, K - 1 = 2/s - d growth/ds. At another K the
+    integrand along its line is larger than along K's own by e^(d^2/2), d about the distance in
+    int (-dK/ds)^(1/2) ds, in which they are 1 apart.
+    """
+    s, fall, growth = (part[NEGATIVE + 1 :] for part in (own.s, own.fall, own.growth))
+    at = s[1:-1]
+    level, k = (2 / at - (part[2:] - part[:-2]) / (s[2:] - s[:-2]) for part in (fall, growth))
+    deep = k < -0.5  # where K itself keeps its digits
+    x = np.where(deep, np.log(np.maximum(level, 1e-300)), np.log1p(np.maximum(k, -0.5)))
+    x = np.minimum.accumulate(x)
+    moved = np.maximum(np.where(deep[1:], -np.diff(level), -np.diff(k)), 0.0)
+    distance = np.cumsum(np.sqrt(moved * np.diff(at)))
+    _, last = np.unique(np.floor(distance), return_index=True)
+    nearest = np.searchsorted(distance, np.floor(distance[last]) + 0.5)
+    nearest = 1 + np.minimum(nearest, distance.size - 1)
+    ends = np.concatenate([x[1 + last[1:]], x[-1:]])
+    return ends[::-1], np.concatenate([[np.nan], x[nearest][::-1]])
+
+
+def _spread(own):
+    return xp.minimum(xp.sqrt(xp.expm1(own.a**2) / own.t), 1.0)
+
+
+def placed(own, x):
+    """The `Line` for K = e^x and what is near it, placed there."""
     frozen, x = xp.stop_gradient((own, x))
     k, level = xp.expm1(x), xp.exp(x)
-    spread = xp.minimum(xp.sqrt(xp.expm1(frozen.a**2) / frozen.t), 1.0)
+    spread = _spread(frozen)
     right = k > _RIGHT * spread
     normal = right & ((spread < _NARROW) | (frozen.a < SLIGHT))
     asked = Asked(k, level, right, xp.where(normal, spread, 0.0))
@@ -97,24 +156,6 @@ def _saddle(own, k, level):
     bend = xp.maximum(before - 2 * here + after, 1e-12)
     shift = xp.clip(0.5 * (before - after) / bend, -0.5, 0.5)
     return s[at] * (s[1] / s[0]) ** shift
-
-
-def near_reverse(own, target):
-    """About the eps >= 0 with log(E (e^-eps - M)_+) + eps = target: every s of the table is the
-    saddle of some K, 1 - K = d growth/ds - 2/s, where the integral is e^(s (K - 1)) N(s)/s^2 times
-    s/sqrt(4 pi), or less where N bends.
-    """
-    s, fall, growth = (part[NEGATIVE + 1 :] for part in (own.s, own.fall, own.growth))
-    place = s[1:-1]
-    level, k = (
-        2 / place - (part[2:] - part[:-2]) / (s[2:] - s[:-2]) for part in (fall, growth)
-    )
-    deep = k < -0.5  # where K itself keeps its digits
-    eps = xp.where(deep, -xp.log(xp.maximum(level, 1e-300)), -xp.log1p(xp.clip(k, -0.5, 0.0)))
-    height = xp.where(deep, place * level + fall[1:-1], place * k + growth[1:-1])
-    value = height - xp.log(place) - 0.5 * math.log(4 * math.pi) + eps
-    value = -xp.running_max(-value)  # it falls
-    return xp.interp(-target, -value, eps)
 
 
 def _powers(own, z, deep):

@@ -95,6 +95,17 @@ class ManyOutcomes(Experiment):
     def log_delta(self, eps, reverse):
         return self.bracket(eps, eps, reverse)[1]
 
+    def log_told(self, reverse):
+        """What is left beyond the last outcome, of which the logarithm is known to 2 ulp."""
+        beyond, place = (
+            (self.table.between.log_specificity, 0)
+            if reverse
+            else (self.table.between.log_power, -1)
+        )
+        told = xp.gathered(beyond[:, place], self.row.astype(xp.int32))
+        off = 16 * xp.finfo(told.dtype).eps * xp.where(told > -xp.inf, 1 + xp.abs(told), 0.0)
+        return told - off, xp.minimum(told + off, 0.0)
+
     def tail_mu(self):
         return self.mu
 

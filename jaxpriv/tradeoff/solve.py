@@ -25,7 +25,7 @@ def newton_in_bracket(function, low, high, iterations=40, start=None, tolerance=
     return _in_bracket(lambda x, _: (*function(x), ()), (), low, high, iterations, start, tolerance)
 
 
-def secant_in_bracket(function, low, high, iterations=40):
+def secant_in_bracket(function, low, high, iterations=40, start=None, tolerance=None):
     """The same of a function x -> value whose slope is not known: by that of the last two tries."""
 
     def ask(x, known):
@@ -38,7 +38,8 @@ def secant_in_bracket(function, low, high, iterations=40):
         return value, slope, (x, value, slope)
 
     nothing = xp.zeros_like(low)
-    return _in_bracket(ask, (low, nothing + xp.nan, nothing), low, high, iterations)
+    known = low, nothing + xp.nan, nothing
+    return _in_bracket(ask, known, low, high, iterations, start, tolerance)
 
 
 def _in_bracket(ask, known, low, high, iterations, start=None, tolerance=None):
