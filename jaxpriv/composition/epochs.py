@@ -3,13 +3,15 @@
 from dataclasses import field, replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import is_traced
 from jaxpriv._pytree import pytree
-from jaxpriv.composition import grid
+from jaxpriv.composition import grid, laid, summed
 from jaxpriv.composition.centred import log_rest_of
+from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.pieces import behind
 from jaxpriv.composition.tables import Step
@@ -20,7 +22,7 @@ from jaxpriv.tradeoff.hull import Symmetric
 from jaxpriv.tradeoff.largest_sum import LargestSum, binned
 from jaxpriv.tradeoff.subsampled import Reversed
 
-_SIZE = 1 << 13  # points of the lattice: an attack need not be known better than to a thousandth
+_SIZE = 1 << 14  # points of the lattice: an attack need not be known better than to a thousandth
 _NEAR = 3e-4  # of its epsilon
 
 
@@ -38,13 +40,29 @@ class Epochs(Experiment):
         count: Any = np.full(1, float(self.count))
         return Gridded((Step(behind(binned(self.once)), count),), np.asarray(self.flipped))
 
-    def _each(self, function, values, reverse):
-        """function(one entry on a lattice, its value), for all entries."""
-        wide, found = self.aligned(values.shape, np.float64), []
-        for at in np.ndindex(values.shape):
-            entry = xp.row(wide, at).gridded().aligned((), np.float64)
-            found.append(function(entry.directed(reverse), values[at]))
-        return np.reshape(np.array(found).T, (-1, *values.shape))
+    def _entries(self, shape):
+        """(one entry on a lattice, the places in an array of this shape that have the same)."""
+        wide, size = self.aligned(shape, np.float64), int(np.prod(shape))
+        entries = jax.tree.map(lambda leaf: leaf.reshape(size), wide)
+        for first, group in alike(jax.tree.leaves(entries), size):
+            yield xp.row(entries, first).gridded().aligned((), np.float64), group
+
+    def _each(self, function, eps, reverse):
+        """function(law, eps (k,)) -> (parts, k), of all eps: from a few laws that serve those next
+        to their middles, where many are asked of one entry.
+        """
+        flat, found = eps.ravel(), np.empty(0)
+        for entry, group in self._entries(eps.shape):
+            own, asked = entry.directed(reverse), flat[group]
+            tables = own.tables()
+            middles = laid.near(own, tables, asked) if asked.size > laid.FEW else asked
+            for middle in np.unique(middles[~np.isnan(middles)]):
+                here = group[middles == middle]
+                part = function(own.law(middle, tables, _SIZE), flat[here])
+                if not found.size:
+                    found = np.full((len(part), eps.size), np.nan)
+                found[:, here] = part
+        return found.reshape(len(found), *eps.shape)
 
     def _in_program(self):
         return self.once.reversed() if self.flipped else self.once
@@ -70,14 +88,14 @@ class Epochs(Experiment):
     def bracket(self, low, high, reverse):
         if xp.any_jax(self, high):
             return self._in_program().bracket(low, high, reverse)
-        lower, upper, rate = self._each(_bracket_of, high, reverse)
+        lower, upper, rate = self._each(summed.brackets, high, reverse)
         lower = xp.maximum(lower, NormalShift.same_law(high))
         return *padded(lower, upper), rate
 
     def contact(self, eps, reverse):
         if xp.any_jax(self, eps):
             return self._in_program().contact(eps, reverse)
-        log_delta, log_alpha, log_power, log_beta = self._each(_contact_of, eps, reverse)
+        log_delta, log_alpha, log_power, log_beta = self._each(_contacts_on, eps, reverse)
         return log_delta, Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
 
     def touch(self, eps, reverse):
@@ -89,7 +107,10 @@ class Epochs(Experiment):
     def slope(self, alpha, reverse):
         if xp.any_jax(self, alpha):
             return self._in_program().slope(alpha, reverse)
-        return self.gridded().aligned(alpha.shape, np.float64).slope(alpha, reverse)
+        found, flat = np.empty(alpha.size), alpha.ravel()
+        for entry, group in self._entries(alpha.shape):
+            found[group] = entry.aligned(group.shape, np.float64).slope(flat[group], reverse)
+        return found.reshape(alpha.shape)
 
     def epsilon_bracket(self, lowest, log_delta, reverse):
         if xp.any_jax(self, log_delta):
@@ -102,14 +123,8 @@ class Epochs(Experiment):
     solve_epsilon = subsampled = errors
 
 
-def _bracket_of(entry, eps):
-    law = entry.law(eps, entry.tables(), _SIZE)
-    return [*grid.bracket(law, eps), grid.steepness(law, eps)]
-
-
-def _contact_of(entry, eps):
-    law = entry.law(eps, entry.tables(), _SIZE)
-    return [grid.log_delta(law, eps), *grid.touch(law, eps)]
+def _contacts_on(law, eps):
+    return np.transpose([[grid.log_delta(law, at), *grid.touch(law, at)] for at in eps])
 
 
 def on_lattice(attack):

@@ -40,10 +40,14 @@ class Attacked(Experiment):
         return self._of_all("aligned", shape, dtype)
 
     def reversed(self):
-        return self._of_all("reversed")
+        return self._or_self("reversed")
 
     def whole(self, up):
-        found = self._of_all("whole", up)
+        return self._or_self("whole", up)
+
+    def _or_self(self, method, *args):
+        """Itself where none of all changes."""
+        found = self._of_all(method, *args)
         pairs = zip((found.upper, *found.attacks), (self.upper, *self.attacks))
         return self if all(new is old for new, old in pairs) else found
 

@@ -544,10 +544,27 @@ def test_slips_turn_red(monkeypatch):
         (attacked.Attacked, "slope", lambda self, a, r: self.upper.slope(a * 0.99, r),
          check_estimates),
         (several.Epochs, "compose", lambda self, n: self, check_composition),
+        (several.laid, "near", lambda entry, tables, eps: np.full_like(eps, 0.1),
+         check_many_losses_share_laws),
         (report.worst_case, "gaussian", lambda mu: gaussian(0.99 * mu), check_sentence),
     ):
         largest_sum._bins.cache_clear() if hasattr(largest_sum._bins, "cache_clear") else None
         check_is_red(monkeypatch, where, name, wrong, check)
+
+
+def check_many_losses_share_laws():
+    """To a thousandth of what each is alone."""
+    curve, eps = shuffled(1.0, 100, 5), np.linspace(0.05, 8.0, 17)
+    alone = [curve.delta_bounds(one)[0] for one in eps]
+    np.testing.assert_allclose(curve.delta_bounds(eps)[0], alone, rtol=2e-3)
+    levels = np.array([0.01, 0.1, 0.3, 0.5, 0.8])
+    alone = [curve.beta_bounds(level)[1] for level in levels]
+    np.testing.assert_allclose(curve.beta_bounds(levels)[1], alone, atol=5e-3)
+
+
+@pytest.mark.slow
+def test_many_losses_share_laws():
+    check_many_losses_share_laws()
 
 
 def check_monotone_in_epochs():
