@@ -395,7 +395,9 @@ def _near_several(entry, center, ends):
             here = middle == shared
             if np.count_nonzero(here.any(0)) > 1:
                 found[:, here] = grown.brackets(entry, shared, ends[here], few)
-                good |= here & (found[1] <= found[0] + _LITTLE)
+                lower, upper, rate = found
+                enough = _LITTLE if entry.width is None else entry.width * rate
+                good |= here & (upper - lower <= np.maximum(_LITTLE, enough))
     for k in np.flatnonzero(~good.all(0)):
         own = ~good[:, k]
         found[:, own, k] = grown.brackets(entry, center[k], ends[own, k], few)

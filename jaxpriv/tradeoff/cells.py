@@ -10,16 +10,20 @@ _KEPT, _ROUNDS = 12, 5
 _FIRST, _DEEPEST = 3, 11
 _PATIENT = 2  # rounds in which the highest bound has to fall
 _TOLERANCE = 2e-7  # relative, by which a bound may exceed the level
+_ROUGH = 1e-3  # the same of rough bounds
 _POINTS = 17
 
 
-def supremum(look, stop, least=0.0, most=10):
+def supremum(look, stop, least=0.0, most=10, first=None):
     """Certified (lower, upper) of the supremum of a function >= 0 over [0, stop].
 
     look: rows of ascending points (k, n + 1), a level -> (upper bounds on the cells in between
     (k, n), a certified lower bound, the next level). A cell whose bound exceeds the level, which
     is about the largest value seen, by more than a share of it and `least`, is split, by NumPy
     at most so many in a round, the highest first; what is not split counts with its bound.
+
+    first: a `look` that takes less and tells less, whose levels are certified; by NumPy it finds
+    the cells that `look` is asked about.
     """
     program = xp.any_jax(stop)
     count, entries = (_KEPT, _KEPT * _SPLIT) if program else (_FIRST, _FIRST)
@@ -29,19 +33,22 @@ def supremum(look, stop, least=0.0, most=10):
     bounds = xp.concatenate([xp.full_like(ends[1:], xp.inf), none])
     zero = xp.zeros_like(stop)
 
-    def above(state):
+    def above(state, tolerance=_TOLERANCE):
         _, _, level, _, _, bounds = state
-        return bounds > level * (1 + _TOLERANCE) + least
+        return bounds > level * (1 + tolerance) + least
 
-    def split(_, state):
+    def split(look, state, tolerance=_TOLERANCE):
         settled, reached, level, left, right, bounds = state
         if program:
             top, index = xp.largest(bounds, _KEPT + 1)
             index, rest, later = index[:-1], top[-1], slice(0)
         else:
-            high = np.flatnonzero(above(state))
-            index, later = np.split(high[np.argsort(-bounds[high])], [most])
-            rest = np.max(np.delete(bounds, high), initial=0.0)
+            # those that are only a little too high wait for a look that tells more
+            high, split_now = above(state), np.sum(above(state, tolerance))
+            index, later = np.split(
+                np.argsort(-bounds)[: np.sum(high)], [np.minimum(split_now, most)]
+            )
+            rest = np.max(bounds[~high], initial=0.0)
         waiting = left[later], right[later], bounds[later]
         left, right = left[index][:, None], right[index][:, None]
         inner = left + (right - left) * xp.linspace(0.0, 1.0, _SPLIT + 1, dtype=left.dtype)[1:-1]
@@ -52,18 +59,25 @@ def supremum(look, stop, least=0.0, most=10):
         cells = [xp.concatenate(both) for both in zip(cells, waiting)]
         return xp.maximum(settled, rest), xp.maximum(reached, more), level, *cells
 
-    state = zero, zero, zero, left, right, bounds
-    if program:
-        state = xp.fori_loop(0, _ROUNDS, split, state)
-    else:
+    def divided(look, state, tolerance):
+        """Until no bound is above the level, or none falls any more."""
         highest = [np.inf] * (_PATIENT + 1)
         for _ in range(_DEEPEST):
             # where brackets stay as wide as they are, smaller cells are of no use
-            stuck = highest[-1] > highest[-1 - _PATIENT] * (1 - _TOLERANCE)
-            if stuck or not above(state).any():
+            stuck = highest[-1] > highest[-1 - _PATIENT] * (1 - tolerance)
+            if stuck or not above(state, tolerance).any():
                 break
-            state = split(_, state)
+            state = split(look, state, tolerance)
             highest.append(np.max(state[-1]))
+        return state
+
+    state = zero, zero, zero, left, right, bounds
+    if program:
+        state = xp.fori_loop(0, _ROUNDS, lambda _, state: split(look, state), state)
+    else:
+        if first is not None:
+            state = divided(first, state, _ROUGH)
+        state = divided(look, state, _TOLERANCE)
     settled, reached, _, _, _, bounds = state
     return reached, xp.maximum(settled, xp.max(bounds))
 

@@ -18,6 +18,7 @@ hand over, in the middle, up to the square of the distance.
 """
 
 import math
+from functools import partial
 
 import jax
 import numpy as np
@@ -41,6 +42,7 @@ _RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close 
 # widths of log delta: of brackets that say what the level is, that nothing makes narrower, and that
 # ask for their eps alone
 _NARROW, _FINE, _WIDE = 0.01, 1e-6, 0.5
+_ROUGH = 1e-4  # of 1 + epsilon: brackets that show where most is asked for
 _BLURRED = 1e-7  # of the slack: by how much a delta may be off before other means are asked
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
@@ -172,21 +174,32 @@ def _certified(experiment, slack, last, reverse):
         weight = xp.exp(eps) if reverse else xp.ones_like(eps)
         return slack * weight * (1 + side * _CAREFUL * ulp)
 
-    def look(ends, level):
-        lower, upper = rows_of_profile(experiment, reverse, ends, _BLURRED * allowed(ends, 0))
+    def look(asked_of, blurred, ends, level):
+        lower, upper = rows_of_profile(asked_of, reverse, ends, blurred * allowed(ends, 0))
         eps, lower, upper = ends.ravel(), lower.ravel(), upper.ravel()
         least, most = xp.exp(lower) * (1 - _CAREFUL * ulp), xp.exp(upper) * (1 + _CAREFUL * ulp)
         asked, wanted = least - allowed(eps, 1), most - allowed(eps, -1)
         mus = gaussian_mu_at(xp.stack([eps, eps]), xp.stack([asked, wanted]))
         reached = _verified_below(eps, asked, mus[0])
         # what is asked for at most, but where a bracket says little: that would hide all the rest
-        known = upper - lower < _NARROW
+        known = upper - lower < (_NARROW if asked_of is experiment else 0.0)
         level = xp.maximum(level, xp.max(xp.where(known, mus[1], mus[0])))
         rows = most.reshape(ends.shape)
         cells = ends[:, :-1], ends[:, 1:], rows[:, :-1], rows[:, 1:]
         return _enough_on(cells, allowed, level), reached, level
 
-    return supremum(look, last)
+    rough = None if xp.any_jax(last) else roughly(experiment, last)
+    first = None if rough is None else partial(look, rough, np.inf)
+    return supremum(partial(look, experiment, _BLURRED), last, first=first)
+
+
+def roughly(experiment, last):
+    """The same, whose brackets take less and are wider, by NumPy; None where that makes no
+    difference.
+    """
+    rough = experiment.as_narrow_as(width=_ROUGH * (1 + last))
+    kinds = {jax.tree.structure(one) for one in (rough, experiment)}
+    return rough if len(kinds) > 1 else None
 
 
 def rows_of_profile(experiment, reverse, ends, little):

@@ -97,6 +97,51 @@ def test_few_rare_steps(setting, width):
     check_narrow(*setting, width=width)
 
 
+def wavy(x):
+    return 1 + 0.3 * np.sin(2 * x) - 0.1 * (x - 2.2) ** 2
+
+
+def looks(doubt, certified, rows_seen):
+    """At values known to this doubt, by their second derivative of 1.4 at most."""
+
+    def look(rows, level):
+        rows_seen.append(len(rows))
+        values, width = wavy(rows), np.diff(rows, axis=1)
+        bounds = np.maximum(values[:, :-1], values[:, 1:]) + 0.18 * width**2 + doubt
+        level = max(level, np.max(values) - (doubt if certified else 0.0))
+        return bounds, np.max(values) - doubt, level
+
+    return look
+
+
+def test_rough_looks_find_where_fine_ones_are_asked():
+    top = np.max(wavy(np.linspace(0, 5, 2_000_001)))
+    alone, few, rough = [], [], []
+    least, most = cells.supremum(looks(1e-9, False, alone), np.float64(5.0))
+    low, high = cells.supremum(looks(1e-9, False, few), np.float64(5.0),
+                               first=looks(1e-4, True, rough))  # fmt: skip
+    for lower, upper in ((least, most), (low, high)):
+        assert lower <= top <= upper + 1e-12
+        assert upper - lower < 1e-6
+    assert sum(few) < 0.7 * sum(alone)
+
+
+def check_roughly_first(monkeypatch):
+    """What lattices with few points leave open is what those with many are asked."""
+    curve = worst_case.laplace(1.0).subsample(0.05).compose(50).symmetric()
+    low, high = curve.gdp_mu_bounds(slack=1e-4)
+    with monkeypatch.context() as patched:
+        patched.setattr(slack, "roughly", lambda *_: None)
+        least, most = curve.gdp_mu_bounds(slack=1e-4)
+    assert max(low, least) <= min(high, most)
+    assert high - low <= 2 * (most - least) + 1e-7 * most
+
+
+@pytest.mark.slow
+def test_rough_brackets_first(monkeypatch):
+    check_roughly_first(monkeypatch)
+
+
 def test_gaussian_curves_are_known_in_closed_form():
     """delta falls by at most 1/sqrt(2 pi) for a unit of mu: no eps asks for more than mu less
     slack sqrt(2 pi), and that at eps = mu^2/2 does but for the slack's square.
@@ -305,7 +350,9 @@ class TestMutations:
 
     def test_nothing_beyond_the_last_cell(self, monkeypatch):
         true = cells.supremum
-        monkeypatch.setattr(slack, "supremum", lambda look, stop: true(look, stop / 4))
+        monkeypatch.setattr(
+            slack, "supremum", lambda look, stop, **rest: true(look, stop / 4, **rest)
+        )
         self.red(test_mu_is_what_brute_force_finds, "sampled", 1e-4)
 
     def test_levels_of_what_is_not_known(self, monkeypatch):
@@ -325,6 +372,12 @@ class TestMutations:
         monkeypatch.setattr(slack, "_FINE", np.inf)
         self.red(test_few_rare_steps, (0.78, 0.001, 4, 8.7e-4), 2e-6)
         self.red(check_narrow_regret, 0.96, 0.0605, 281, 2.67)
+
+    @pytest.mark.slow
+    def test_rough_brackets_of_another_curve(self, monkeypatch):
+        other = worst_case.laplace(0.3).compose(50).symmetric().experiment
+        monkeypatch.setattr(slack, "roughly", lambda experiment, last: other)
+        self.red(check_roughly_first, monkeypatch)
 
     def test_mu_without_the_slack(self, monkeypatch):
         monkeypatch.setattr(
