@@ -22,6 +22,7 @@ import numpy as np
 from jaxpriv.composition import grid, lattice, spectrum
 from jaxpriv.composition.line import Term
 from jaxpriv.composition.spectrum import Spectrum
+from jaxpriv.composition.summed import BLOCK, running_sums
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import ROUNDING
 
@@ -103,54 +104,71 @@ def around(steps, tables, reverse, middle, size):
 
     @np.errstate(all="ignore")
     def lower_at(ends):
-        found = np.array([bounded(end) for end in ends])
+        found = bounded(ends)
         return np.where(np.isfinite(found), found, -np.inf)
 
     return lower_at
 
 
 def _bounds(own, sums, middle, count):
-    """eps near the middle, around which the lattice lies, -> a lower bound of log delta."""
+    """eps (k,) near the middle, around which the lattice lies, -> lower bounds of log delta.
+
+    With x the labels' losses less the middle and t = eps - middle, for c >= 0 the sum over any
+    labels of P' - e^t Q' bounds delta, P' = nu_P e^-cx, Q' = nu_Q e^-(1+c)x, and for c < 0 that of
+    one of both for each label bounds one less delta: far from t on either side they are running
+    sums, and the better choice is made next to it, where labels are not in order.
+    """
     size, c, spacing, under, over, shifts, _ = own
     nu, noise = spectrum.back(sums.spectrum, size)
     start = np.ceil((middle - under - sums.origin) / spacing)
     nu = np.maximum(np.roll(nu, -int(np.mod(start, size)), 1), 0.0)
-    around = sums.origin - middle + (start + np.arange(size)) * spacing
+    x = sums.origin - middle + (start + np.arange(size)) * spacing
+    weight = np.exp(-np.stack([c * x, (1 + c) * x]))
+    # P', Q', and by how much more or less of them noise may make
+    terms = np.concatenate([nu * weight, noise[:, None] * weight])
+    above = running_sums(terms[:, ::-1])
+    below = running_sums(terms) if c < 0 else above
+    near = _BACK * spacing * math.sqrt(count)
+    rounding = _ULP * (2 * BLOCK + size // BLOCK + 64)
 
     def beyond(end, distance):
-        """Chernoff's bound of the tilted mass beyond middle + distance."""
+        """Chernoff's bounds of the tilted mass beyond middle + distance."""
         bound = sums.shifted[end] - sums.value - shifts[end] * (middle + distance)
-        return 1.0 if np.isnan(bound) else np.exp(min(bound, 0.0))
+        return np.where(np.isnan(bound), 1.0, np.exp(np.minimum(bound, 0.0)))
 
     def bounded(eps):
-        loss, away = around + (middle - eps), eps - middle
-        scale = sums.value - c * eps
-        blur = 8 * _ULP * (sums.far + abs(start * spacing) + abs(eps) + abs(middle)) * (1 + abs(c))
-        doubt = sums.doubt + _ULP * (64 + 2 * abs(scale))
+        t = eps - middle
+        first, last = (np.searchsorted(x, t + side * near, "right") for side in (-1, 1))
+        lift = np.exp(t)
+        scale = sums.value - c * middle
+        size_of = sums.far + np.abs(start * spacing) + np.abs(eps) + np.abs(middle)
+        blur = 8 * _ULP * size_of * (1 + np.abs(c))
+        doubt = sums.doubt + _ULP * (64 + 2 * np.abs(sums.value - c * eps) + 4 * np.abs(c * t))
+        p, q, p_noise, q_noise = above[:, size - last]
         if c < 0:  # no weight is above 1: outside the window the mass is all
-            out = beyond(0, over) + beyond(1, -under)
-            sides = loss > 0
-            weight = np.exp(-np.where(sides, 1 + c, c) * loss)
-            powers = (np.exp(np.minimum(-c * loss, 700.0)),
-                      np.exp(np.minimum(-(1 + c) * loss, 700.0)))
-            rest = np.minimum(nu[0] * powers[0], nu[1] * powers[1])
-            rest = np.sum(rest) * (1 + blur) + np.sum(weight * np.where(sides, *noise[::-1])) + out
-            log_rest = np.log(rest) + scale + doubt
-            most = np.logaddexp(log_rest, np.log(sums.missing))
-            return _down(log1mexp(most)) if most < 0 else -np.inf
+            p, _, p_noise, _ = below[:, first]
+            rest = p + lift * q
+            wrong = p_noise + lift * q_noise + rounding * rest
+            for k, (start_at, stop_at) in enumerate(zip(first, last)):
+                own_p, own_q, *off = terms[:, start_at:stop_at]
+                rest[k] += np.sum(np.minimum(own_p, lift[k] * own_q))
+                wrong[k] += np.sum(np.maximum(off[0], lift[k] * off[1]))
+            out = (beyond(0, over) + beyond(1, -under)) * np.exp(-c * t)
+            rest = rest * (1 + blur) + wrong + out
+            most = np.logaddexp(np.log(rest) + scale + doubt, np.log(sums.missing))
+            return np.where(most < 0, _down(log1mexp(np.minimum(most, -1e-300))), -np.inf)
+        gain = p - lift * q
+        wrong = p_noise + lift * q_noise + (blur + rounding) * (p + lift * q)
+        for k, (start_at, stop_at) in enumerate(zip(first, last)):
+            own_p, own_q, *off = terms[:, start_at:stop_at]
+            each = own_p - lift[k] * own_q
+            error = off[0] + lift[k] * off[1] + blur[k] * (own_p + lift[k] * own_q)
+            gain[k] += np.sum(np.maximum(each - error, 0.0))
         # any part of the window will do
-        before = min(_BACK * spacing * math.sqrt(count), under + away)
-        out = beyond(0, spacing * size - before + away) + beyond(1, -under)
-        some = loss > -before
-        if not some.any():
-            return -np.inf
-        loss, own_nu = loss[some], nu[:, some]
-        outward = np.exp(-loss)
-        weight = np.exp(-c * loss)
-        gain = np.maximum(own_nu[0] - own_nu[1] * outward, 0.0)
-        wrong = noise[0] + noise[1] * outward + blur * (own_nu[0] + own_nu[1] * outward)
-        total = np.sum((gain - wrong * (gain > 0)) * weight) - out * np.max(weight)
-        return _down(np.log(total) + scale - doubt) if total > 0 else -np.inf
+        out = beyond(0, spacing * size - near + t) + beyond(1, -under)
+        total = gain - wrong - out * np.exp(c * (near - t))
+        some = total > 0
+        return np.where(some, _down(np.log(np.where(some, total, 1.0)) + scale - doubt), -np.inf)
 
     return bounded
 

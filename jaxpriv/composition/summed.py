@@ -17,7 +17,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
 
 _ULP = 2.0**-52
-_BLOCK = 512  # sums run within blocks, and over their totals
+BLOCK = 512  # sums run within blocks, and over their totals
 _FARTHEST = 300.0  # of (1 + |c|) |t|: exponents stay numbers
 _LEAST = 1e-290  # more than all terms together that underflow, for no weight at t is below e^-300
 
@@ -51,7 +51,7 @@ def brackets(law, ends):
         value = near_sum - far_sum
         steep = near_sum[3]
     reach = (1 + abs(c)) * (np.max(np.abs(t)) + abs(law.loss[-1]) + abs(law.loss[0]))
-    rounding = _ULP * (2 * _BLOCK + size // _BLOCK + 64 + 4 * np.minimum(reach, 1000.0))
+    rounding = _ULP * (2 * BLOCK + size // BLOCK + 64 + 4 * np.minimum(reach, 1000.0))
     carried = rounding * (near_sum[3:] + far_sum[3:])
     away = np.abs(t)
     out = law.out[:, None] * np.exp(np.abs(c * t) - c * t)
@@ -91,14 +91,14 @@ def _one_by_one(law, ends):
 
 
 def running_sums(terms):
-    """Sums of the first 0, 1, 2, ... terms of each row, each off by (`_BLOCK` + their number over
-    `_BLOCK`) ulp of the sum of sizes at most.
+    """Sums of the first 0, 1, 2, ... terms of each row, each off by (`BLOCK` + their number over
+    `BLOCK`) ulp of the sum of sizes at most.
     """
     rows, count = terms.shape
-    blocks = -(-count // _BLOCK)
-    wide = np.zeros((rows, blocks * _BLOCK))
+    blocks = -(-count // BLOCK)
+    wide = np.zeros((rows, blocks * BLOCK))
     wide[:, :count] = terms
-    wide = wide.reshape(rows, blocks, _BLOCK)
+    wide = wide.reshape(rows, blocks, BLOCK)
     np.cumsum(wide, 2, out=wide)
     wide[:, 1:] += np.cumsum(wide[:, :-1, -1], 1)[:, :, None]
     found = np.zeros((rows, count + 1))
