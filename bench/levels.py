@@ -4,7 +4,10 @@ The curve of a mixture at ten levels, whose slopes are found by secants, against
 of few steps, a thousand frequencies at a time, against 256. A group's certified epsilon, its links
 from an outline of the curve, against a search for each. Rare steps beside others at thirteen
 levels: how far their lines are followed, against where these were given up before, and how wide the
-widest bracket is.
+widest bracket is. Random allocation: lines at fixed places against a line for each question; over
+several epochs one lattice for three losses next to each other against three; mu with a slack by
+wide brackets first against narrow ones from the start. Shuffled batches of several epochs at thirty
+losses: lattices that serve those next to them against one for each.
 
     python bench/levels.py [--repeats 5]
 
@@ -70,13 +73,23 @@ def rare_beside_others():
     }
 
 
+def dealt():
+    from jaxpriv import worst_case
+
+    return {"allocation": worst_case.random_allocation(1.0, 1000).symmetric(),
+            "allocation, little noise": worst_case.random_allocation(0.5, 100)}
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
-    from jaxpriv.composition import enclosure, frequencies, interpolated
-    from jaxpriv.tradeoff import averaged, solve
+    from jaxpriv import worst_case
+    from jaxpriv.composition import enclosure, frequencies, interpolated, laid
+    from jaxpriv.composition.between import Between
+    from jaxpriv.tradeoff import averaged, lognormal_mean, slack, solve
+    from jaxpriv.tradeoff.experiment import Experiment
     from jaxpriv.tradeoff.group import Group
 
     def certified(curve, levels):
@@ -106,6 +119,18 @@ def main(arguments=None):
                 ("patient", "impatient"), rtol=0.1)
         low, high = curve.beta_bounds(levels)
         line(curve=name, widest=f"{np.max(high - low):.2g}")
+    for name, curve in dealt().items():
+        compare(name, curve, certified, repeats, levels,
+                (lognormal_mean, "middle", lambda own, x: float(x)), ("places", "each"), rtol=1e-7)
+    epochs = worst_case.random_allocation(1.0, 100, epochs=10).symmetric()
+    compare("allocation over epochs", epochs, certified, repeats, 1e-3,
+            (Between, "brackets_near", Experiment.brackets_near), ("one", "three"), rtol=1e-5)
+    compare("mu of allocation over epochs", epochs,
+            lambda curve, share: curve.gdp_mu_bounds(slack=1e-5 * share), repeats, 1.0,
+            (slack, "roughly", lambda *_: None), ("wide first", "narrow"), rtol=1e-6)
+    compare("shuffled", worst_case.shuffled_gaussian(1.0, 100, 10),
+            lambda curve, share: curve.delta_bounds(np.linspace(0.1, 8.0, 30) * share), repeats,
+            1.0, (laid, "FEW", 10**9), ("shared", "each"), rtol=1e-2)
 
 
 def compare(name, curve, ask, repeats, levels, without, sides, rtol):

@@ -12,8 +12,6 @@ Two points of one slope are the ends of a straight piece: every symmetric curve 
 slope -1, the worst of several has others.
 """
 
-from functools import partial
-
 import jax
 import numpy as np
 
@@ -55,25 +53,23 @@ class Outline:
         self._values = np.concatenate([self._values, [log_delta, x, y]], 1)[:, order]
 
     def _at(self, x):
-        """(slope, the quantile of the power) at the quantile of a level."""
+        """(slope, the quantile of the power) at quantiles of levels (k,)."""
         e, (_, xs, ys) = self._slopes, self._values
-        k = int(np.clip(np.searchsorted(-xs, -x) - 1, 0, e.size - 2))
-        inner = xs[k + 1] <= x <= xs[k]
-        if inner and e[k] - e[k + 1] <= 4 * _KNOWN * self._scale:
-            return _on_chord(x, xs[k : k + 2], ys[k : k + 2])
-        if inner:
-            return _on_cubic(x, e[k : k + 2], xs[k : k + 2], ys[k : k + 2])
-        end = 0 if x > xs[0] else -1
-        rate = np.exp(e[end] - 0.5 * (xs[end] - ys[end]) * (xs[end] + ys[end]))
-        # so that slopes go on to rise to the left, and to fall to the right
-        rate = min(rate, 1.0) if end == 0 else max(rate, 1.0)
-        y = ys[end] + rate * (x - xs[end])
-        more = 0.5 * ((x - y) * (x + y) - (xs[end] - ys[end]) * (xs[end] + ys[end]))
-        return e[end] + more, y
+        k = np.clip(np.searchsorted(-xs, -x) - 1, 0, e.size - 2)
+        ends = tuple(np.stack([part[k], part[k + 1]]) for part in (e, xs, ys))
+        inner = (xs[k + 1] <= x) & (x <= xs[k])
+        straight = ends[0][0] - ends[0][1] <= 4 * _KNOWN * self._scale
+        pieces = _beyond(x, *(part[[0, -1]] for part in (e, xs, ys)))
+        for where, piece in ((inner, _on_cubic), (inner & straight, _on_chord)):
+            if where.any():
+                found = piece(x[where], *(part[:, where] for part in ends))
+                for part, own in zip(pieces, found):
+                    part[where] = own
+        return pieces
 
     def chain(self, x, size):
-        """The slopes of so many links from a level's quantile on."""
-        slopes = np.empty(size)
+        """The slopes (size, k) of so many links from quantiles of levels (k,) on."""
+        slopes = np.empty((size, *x.shape))
         for k in range(size):
             slopes[k], x = self._at(x)
         return np.clip(slopes, -self._bound, self._bound)
@@ -89,30 +85,46 @@ class Outline:
         end = np.where(slopes > e[-1], rate[-1], rate[0])
         return found + end * (slopes - inside)
 
-    def follow(self, size, excess):
-        """(the quantile of a first level, the slopes of its chain) where
-        excess(slopes, log deltas), which rises with the quantile, is zero; or None, where points do
-        not settle it.
+    def follow(self, size, wanted, excess):
+        """(the quantiles of first levels (k,), the slopes (size, k) of their chains) where
+        excess(wanted (k,), slopes, log deltas), which rises with the quantile, is zero; or None,
+        where points do not settle all of them. What they need in a round is asked for at once.
         """
+        left = np.arange(wanted.size)
+        x, chosen = np.empty(wanted.size), np.empty((size, wanted.size))
+        low, high = np.full_like(x, _LOWEST), np.full_like(x, _HIGHEST)
         for index in range(_ROUNDS):
             known = _KNOWN * _ROUGHER ** max(index + 1 - _EXACT, 0)
 
-            def value(x):
-                slopes = self.chain(float(x), size)
-                return np.asarray(excess(slopes, self.log_delta(slopes)))
+            def value(x, left=left):
+                slopes = self.chain(x, size)
+                return excess(wanted[left], slopes, self.log_delta(slopes))
 
-            x = float(secant_in_bracket(value, np.asarray(_LOWEST), np.asarray(_HIGHEST)))
-            slopes = self.chain(x, size)
+            start = x[left] if index else None
+            x[left] = secant_in_bracket(value, low[left], high[left], start=start)
+            chosen[:, left] = slopes = self.chain(x[left], size)
             if not np.isfinite(slopes).all():
                 return None
-            away = np.abs(self._slopes[:, None] - slopes).min(0)
-            new = np.unique(slopes[away > known * (self._scale + np.abs(slopes))])
-            if not new.size:
-                return (x, slopes) if abs(value(x)) <= known else None
-            self._ask(new)
+            away = np.abs(self._slopes[:, None, None] - slopes).min(0)
+            unknown = away > known * (self._scale + np.abs(slopes))
+            settled = ~unknown.any(0)
+            if not (np.abs(value(x[left])) <= known)[settled].all():
+                return None
+            if settled.all():
+                return x, chosen
+            self._ask(self._apart(slopes[unknown], known))
             if not np.isfinite(self._values).all():
                 return None
+            left = left[~settled]
         return None
+
+    def _apart(self, slopes, known):
+        """Those of which none is known once the one before is."""
+        kept: list = []
+        for one in np.sort(slopes):
+            if not kept or one - kept[-1] > known * (self._scale + abs(one)):
+                kept.append(one)
+        return np.array(kept)
 
 
 def _quantile(log_p, log_rest):
@@ -120,25 +132,40 @@ def _quantile(log_p, log_rest):
     return np.where(log_p < log_rest, norm.isf_exp(log_p), -norm.isf_exp(log_rest))
 
 
+def _beyond(x, e, xs, ys):
+    """Beyond the first and last of all points."""
+    end = np.where(x > xs[0], 0, 1)
+    e, xs, ys = e[end], xs[end], ys[end]
+    rate = np.exp(e - 0.5 * (xs - ys) * (xs + ys))
+    # so that slopes go on to rise to the left, and to fall to the right
+    rate = np.where(end == 0, np.minimum(rate, 1.0), np.maximum(rate, 1.0))
+    y = ys + rate * (x - xs)
+    more = 0.5 * ((x - y) * (x + y) - (xs - ys) * (xs + ys))
+    return e + more, y
+
+
 def _on_cubic(x, e, xs, ys):
+    """Between two points, (2, k) of each."""
     rates = np.exp(e - 0.5 * (xs - ys) * (xs + ys))
     y, rate = _hermite(x, *xs, *ys, *rates)
-    slope = np.log(rate) + 0.5 * (x - y) * (x + y) if rate > 0 else np.nan
-    return (slope if e[1] <= slope <= e[0] else 0.5 * (e[0] + e[1])), y
+    slope = np.log(np.where(rate > 0, rate, np.nan)) + 0.5 * (x - y) * (x + y)
+    return np.where((e[1] <= slope) & (slope <= e[0]), slope, 0.5 * (e[0] + e[1])), y
 
 
-def _on_chord(x, xs, ys):
+def _on_chord(x, e, xs, ys):
     """Between two points of one slope, nearly, which a straight piece may join: in probabilities,
     from the side on which these are small.
     """
+    del e
     upper = ys[1] < 0
-    a, p, at = (norm.cdf(v) if upper else norm.sf(v) for v in (xs, ys, x))
+    a, p, at = (np.where(upper, norm.cdf(v), norm.sf(v)) for v in (xs, ys, x))
     rise, run = p[1] - p[0], a[1] - a[0]
-    if not rise / run > 0:  # one point
-        return 0.0, ys[0]
-    power = p[0] + rise / run * (at - a[0])
-    y = norm.ppf(power) if upper else norm.isf(power)
-    return np.log(rise / run), float(np.clip(y, ys[1], ys[0]))
+    rate = rise / run
+    power = p[0] + rate * (at - a[0])
+    y = np.where(upper, norm.ppf(power), norm.isf(power))
+    some = rate > 0  # else both are one point
+    slope = np.where(some, np.log(np.where(some, rate, 1.0)), 0.0)
+    return slope, np.where(some, np.clip(y, ys[1], ys[0]), ys[0])
 
 
 def _hermite(x, x0, x1, y0, y1, rate0, rate1):
@@ -166,14 +193,14 @@ def followed(experiment, size, wanted, excess):
 def _followed(experiment, size, wanted, excess):
     shape, count = wanted.shape, wanted.size
     flat = jax.tree.map(lambda leaf: leaf.reshape((count, *leaf.shape[len(shape) :])), experiment)
-    outlines, quantiles, chosen = {}, np.empty(count), np.empty((size, count))
-    for k, one in enumerate(wanted.flat):
+    groups: dict = {}
+    for k in range(count):
         own = jax.tree.map(lambda leaf, k=k: leaf[k : k + 1], flat)
-        key = key_of(own)
-        if key not in outlines:
-            outlines[key] = Outline(own)
-        found = outlines[key].follow(size, partial(excess, one))
+        groups.setdefault(key_of(own), (own, []))[1].append(k)
+    quantiles, chosen = np.empty(count), np.empty((size, count))
+    for own, index in groups.values():
+        found = Outline(own).follow(size, wanted.ravel()[index], excess)
         if found is None:
             return None
-        quantiles[k], chosen[:, k] = found
+        quantiles[index], chosen[:, index] = found
     return quantiles.reshape(shape), chosen.reshape((size, *shape))
