@@ -5,9 +5,12 @@ large, compiled once.
 from abc import abstractmethod
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.tradeoff.envelope import Envelope
+
+_WIDE = 1e3  # of epsilon: a bracket on any lattice is as narrow
 
 
 class Directed(Envelope):
@@ -51,10 +54,37 @@ class Directed(Envelope):
 
     def brackets(self, low, high):
         del low  # the same number
-        return self._both(lambda own, e: own.bracket(e, e, False), high)
+        return self._larger(lambda own, e: own.bracket(e, e, False), high)
 
     def both_brackets_near(self, center, ends):
-        return self._both(lambda own, c, e: own.brackets_near(c, e, False), center, ends)
+        return self._larger(lambda own, c, e: own.brackets_near(c, e, False), center, ends)
+
+    def _larger(self, method, *values):
+        """`_both` of brackets, of which the larger ones are asked for: by NumPy narrow ones only
+        where wide ones, which take less, do not show that the other direction's lie above.
+        """
+        rough = self.as_narrow_as(width=_WIDE)
+        kinds = {jax.tree.structure(one) for one in (rough, self)}
+        if xp.any_jax(self, *values) or self.reversed() is self or len(kinds) == 1:
+            return self._both(method, *values)
+        shape, size = values[0].shape, values[0].size
+        flat = [value.reshape(*value.shape[: value.ndim - len(shape)], size) for value in values]
+        wide = jax.tree.map(
+            lambda leaf: leaf.reshape(size, *leaf.shape[len(shape) :]),
+            self.aligned(shape, values[0].dtype),
+        )
+        known = [np.stack(one) for one in wide.as_narrow_as(width=_WIDE)._both(method, *flat)]
+        for side, (own, other) in enumerate((known, known[::-1])):
+            # lower, upper, rate; further axes; entries
+            hidden = own[1] < other[0]
+            left = ~np.all(hidden, tuple(range(hidden.ndim - 1)))
+            if left.any():
+                entries = jax.tree.map(lambda leaf, left=left: leaf[left], wide)
+                asked = entries.directed(np.full(int(left.sum()), bool(side)))
+                found = np.stack(method(asked, *(value[..., left] for value in flat)))
+                known[side] = np.where(left, np.nan, own)
+                known[side][..., left] = found
+        return tuple(tuple(one.reshape(*one.shape[:-1], *shape)) for one in known)
 
     def epsilon_brackets(self, lowest, log_delta):
         return self._both(lambda own, a, b: own.epsilon_bracket(a, b, False), lowest, log_delta)

@@ -8,6 +8,7 @@ import pytest
 import jaxpriv
 from jaxpriv import worst_case
 from jaxpriv.composition import grown
+from jaxpriv.composition.directed import Directed
 from jaxpriv.tradeoff.experiment import Experiment
 from tests.slips import check_is_red
 
@@ -35,6 +36,41 @@ def check_largest(name):
 @pytest.mark.parametrize("name", ASYMMETRIC)
 def test_the_larger_direction_counts(name):
     check_largest(name)
+
+
+def several_steps():
+    return worst_case.laplace(1.0).subsample(0.1).compose(20)
+
+
+def check_narrow_where_it_counts():
+    curve, eps = several_steps(), np.array([0.4, 2.5])
+    low, high = curve.symmetric().delta_bounds(eps)
+    ends = np.maximum(curve.delta_bounds(eps), curve.reversed().delta_bounds(eps))
+    np.testing.assert_allclose((low, high), ends, rtol=1e-12)
+    assert np.all(high - low < 1e-5 * high)
+    assert np.ptp(curve.symmetric().beta_bounds(0.1)) < 1e-6
+
+
+def test_narrow_lattices_for_the_larger_direction(monkeypatch):
+    check_narrow_where_it_counts()
+    asked, brackets = [], grown.brackets
+
+    def noted(entry, *rest):
+        asked.append((bool(entry.flipped), entry.width))
+        return brackets(entry, *rest)
+
+    monkeypatch.setattr(grown, "brackets", noted)
+    several_steps().symmetric().delta_bounds(2.5)
+    narrow = {flipped for flipped, width in asked if width is None}
+    assert len(asked) == 3
+    assert len(narrow) == 1
+
+
+def test_wide_ones_for_both_are_seen(monkeypatch):
+    def wide(self, method, *values):
+        return self.as_narrow_as(width=1e3)._both(method, *values)
+
+    check_is_red(monkeypatch, Directed, "_larger", wide, check_narrow_where_it_counts)
 
 
 def test_one_direction_for_both_is_seen(monkeypatch):
