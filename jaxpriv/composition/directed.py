@@ -9,8 +9,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.tradeoff.envelope import Envelope
-
-_WIDE = 1e3  # of epsilon: a bracket on any lattice is as narrow
+from jaxpriv.tradeoff.experiment import ANY
 
 
 class Directed(Envelope):
@@ -63,7 +62,7 @@ class Directed(Envelope):
         """`_both` of brackets, of which the larger ones are asked for: by NumPy narrow ones only
         where wide ones, which take less, do not show that the other direction's lie above.
         """
-        rough = self.as_narrow_as(width=_WIDE)
+        rough = self.as_narrow_as(width=ANY)
         kinds = {jax.tree.structure(one) for one in (rough, self)}
         if xp.any_jax(self, *values) or self.reversed() is self or len(kinds) == 1:
             return self._both(method, *values)
@@ -73,7 +72,7 @@ class Directed(Envelope):
             lambda leaf: leaf.reshape(size, *leaf.shape[len(shape) :]),
             self.aligned(shape, values[0].dtype),
         )
-        known = [np.stack(one) for one in wide.as_narrow_as(width=_WIDE)._both(method, *flat)]
+        known = [np.stack(one) for one in wide.as_narrow_as(width=ANY)._both(method, *flat)]
         for side, (own, other) in enumerate((known, known[::-1])):
             # lower, upper, rate; further axes; entries
             hidden = own[1] < other[0]

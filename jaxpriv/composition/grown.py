@@ -12,7 +12,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.composition import chain, grid, laid, summed
 from jaxpriv.composition.centred import solved, start_of
-from jaxpriv.tradeoff.experiment import DEEPEST
+from jaxpriv.tradeoff.experiment import ANY, DEEPEST
 from jaxpriv.tradeoff.stepping import stepped_out
 
 _NARROW = 1e-6  # width of log delta
@@ -32,6 +32,8 @@ def brackets(entry, center, ends, beside=None):
     """
     if xp.any_jax(entry, center, ends):
         return _on(entry.law(center, entry.tables()), ends)
+    if entry.width is not None and entry.width >= ANY:
+        return _on(entry.law(center, entry.tables(), grid.SIZES[0]), ends)
     steps = chain.chain_of(entry.steps, entry.flipped)
     first, labelled = steps is not None and steps.seldom, Labelled(entry)
     known = [np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)]

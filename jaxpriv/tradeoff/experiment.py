@@ -251,7 +251,7 @@ class Experiment(ABC):
 
     def as_narrow_as(self, width=None, deep=None):
         """The same, whose brackets shall be so narrow in eps and whose estimates of probabilities
-        below e^deep may be rough, where that is a matter of effort.
+        below e^deep may be rough, where that is a matter of effort. `ANY` width: what takes least.
         """
         del width, deep
         return self
@@ -311,6 +311,7 @@ def never_told(experiment, reverse):
 
 
 # log delta below which no lattice sees anything
+ANY = 1e3  # a width of brackets of epsilon: whatever takes least
 DEEPEST = -690.0
 
 # ulp of 1 + |log p|: what a logarithm of a tail, or of a sum of positive terms, may be off by

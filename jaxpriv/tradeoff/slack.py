@@ -29,7 +29,7 @@ from jaxpriv.stats import norm
 from jaxpriv.tradeoff.cells import summit, supremum
 from jaxpriv.tradeoff.certified import by_all_means
 from jaxpriv.tradeoff.evaluate import bounds_of_epsilon, elementwise
-from jaxpriv.tradeoff.experiment import ROUNDING
+from jaxpriv.tradeoff.experiment import ANY, ROUNDING
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.lowest import bounds_of_mu, smallest_mu
 from jaxpriv.tradeoff.pair import safe_log
@@ -42,7 +42,6 @@ _RUNGS, _CLOSEST = 32, 1e-10  # how many are tried above a level, and how close 
 # widths of log delta: of brackets that say what the level is, that nothing makes narrower, and that
 # ask for their eps alone
 _NARROW, _FINE, _WIDE = 0.01, 1e-6, 0.5
-_ROUGH = 1e-4  # of 1 + epsilon: brackets that show where most is asked for
 _BLURRED = 1e-7  # of the slack: by how much a delta may be off before other means are asked
 _LEAST = 2e-38  # a slack that a program may have taken for a normal number
 
@@ -188,16 +187,14 @@ def _certified(experiment, slack, last, reverse):
         cells = ends[:, :-1], ends[:, 1:], rows[:, :-1], rows[:, 1:]
         return _enough_on(cells, allowed, level), reached, level
 
-    rough = None if xp.any_jax(last) else roughly(experiment, last)
+    rough = None if xp.any_jax(last) else roughly(experiment)
     first = None if rough is None else partial(look, rough, np.inf)
     return supremum(partial(look, experiment, _BLURRED), last, first=first)
 
 
-def roughly(experiment, last):
-    """The same, whose brackets take less and are wider, by NumPy; None where that makes no
-    difference.
-    """
-    rough = experiment.as_narrow_as(width=_ROUGH * (1 + last))
+def roughly(experiment):
+    """The same, whose brackets are whatever takes least, by NumPy; None where these are."""
+    rough = experiment.as_narrow_as(width=ANY)
     kinds = {jax.tree.structure(one) for one in (rough, experiment)}
     return rough if len(kinds) > 1 else None
 

@@ -8,8 +8,9 @@ import pytest
 import jaxpriv
 from jaxpriv import worst_case
 from jaxpriv.composition import grown
+from jaxpriv.composition.beside import Beside
 from jaxpriv.composition.directed import Directed
-from jaxpriv.tradeoff.experiment import Experiment
+from jaxpriv.tradeoff.experiment import ANY, Experiment
 from tests.slips import check_is_red
 
 EPS, ALPHA = np.array([0.0, 0.05, 0.3, 0.9]), np.array([1e-3, 0.1, 0.6])
@@ -66,9 +67,20 @@ def test_narrow_lattices_for_the_larger_direction(monkeypatch):
     assert len(narrow) == 1
 
 
+@pytest.mark.slow
+def test_wide_ones_are_not_as_much_work(monkeypatch):
+    """Lines beside others take longer than any lattice: once for each direction at most."""
+    asked, near = [], Beside.near
+    monkeypatch.setattr(Beside, "near", lambda self, *at: asked.append(at) or near(self, *at))
+    steps = worst_case.subsampled_gaussian(0.7, 1e-4, 2000)
+    low, high = jaxpriv.compose(steps, worst_case.laplace(0.3)).symmetric().delta_bounds(0.2)
+    assert high - low < 1e-5 * high
+    assert 1 <= len(asked) <= 2
+
+
 def test_wide_ones_for_both_are_seen(monkeypatch):
     def wide(self, method, *values):
-        return self.as_narrow_as(width=1e3)._both(method, *values)
+        return self.as_narrow_as(width=ANY)._both(method, *values)
 
     check_is_red(monkeypatch, Directed, "_larger", wide, check_narrow_where_it_counts)
 

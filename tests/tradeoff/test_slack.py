@@ -376,7 +376,7 @@ class TestMutations:
     @pytest.mark.slow
     def test_rough_brackets_of_another_curve(self, monkeypatch):
         other = worst_case.laplace(0.3).compose(50).symmetric().experiment
-        monkeypatch.setattr(slack, "roughly", lambda experiment, last: other)
+        monkeypatch.setattr(slack, "roughly", lambda experiment: other)
         self.red(check_roughly_first, monkeypatch)
 
     def test_mu_without_the_slack(self, monkeypatch):
