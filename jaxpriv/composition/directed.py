@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.tradeoff.envelope import Envelope
-from jaxpriv.tradeoff.experiment import ANY
+from jaxpriv.tradeoff.experiment import roughly
 
 
 class Directed(Envelope):
@@ -62,9 +62,8 @@ class Directed(Envelope):
         """`_both` of brackets, of which the larger ones are asked for: by NumPy narrow ones only
         where wide ones, which take less, do not show that the other direction's lie above.
         """
-        rough = self.as_narrow_as(width=ANY)
-        kinds = {jax.tree.structure(one) for one in (rough, self)}
-        if xp.any_jax(self, *values) or self.reversed() is self or len(kinds) == 1:
+        program = xp.any_jax(self, *values)
+        if program or self.reversed() is self or roughly(self) is None:
             return self._both(method, *values)
         shape, size = values[0].shape, values[0].size
         flat = [value.reshape(*value.shape[: value.ndim - len(shape)], size) for value in values]
@@ -72,7 +71,7 @@ class Directed(Envelope):
             lambda leaf: leaf.reshape(size, *leaf.shape[len(shape) :]),
             self.aligned(shape, values[0].dtype),
         )
-        known = [np.stack(one) for one in wide.as_narrow_as(width=ANY)._both(method, *flat)]
+        known = [np.stack(one) for one in roughly(wide)._both(method, *flat)]
         for side, (own, other) in enumerate((known, known[::-1])):
             # lower, upper, rate; further axes; entries
             hidden = own[1] < other[0]

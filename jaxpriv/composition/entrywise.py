@@ -109,6 +109,8 @@ def _by_numpy(function, several, terms, values, kind):
 
 def alike(arrays, size):
     """(the first, all) entries that are equal in all arrays, for every different one."""
+    if not size:
+        return
     rows = [np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8) for leaf in arrays]
     _, first, which = np.unique(
         np.concatenate(rows, 1), axis=0, return_index=True, return_inverse=True

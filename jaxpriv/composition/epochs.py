@@ -47,22 +47,19 @@ class Epochs(Experiment):
         for first, group in alike(jax.tree.leaves(entries), size):
             yield xp.row(entries, first).gridded().aligned((), np.float64), group
 
-    def _each(self, function, eps, reverse):
+    def _each(self, function, parts, eps, reverse):
         """function(law, eps (k,)) -> (parts, k), of all eps: from a few laws that serve those next
         to their middles, where many are asked of one entry.
         """
-        flat, found = eps.ravel(), np.empty(0)
+        flat, found = eps.ravel(), np.full((parts, eps.size), np.nan)
         for entry, group in self._entries(eps.shape):
             own, asked = entry.directed(reverse), flat[group]
             tables = own.tables()
             middles = laid.near(own, tables, asked) if asked.size > laid.FEW else asked
             for middle in np.unique(middles[~np.isnan(middles)]):
                 here = group[middles == middle]
-                part = function(own.law(middle, tables, _SIZE), flat[here])
-                if not found.size:
-                    found = np.full((len(part), eps.size), np.nan)
-                found[:, here] = part
-        return found.reshape(len(found), *eps.shape)
+                found[:, here] = function(own.law(middle, tables, _SIZE), flat[here])
+        return found.reshape(parts, *eps.shape)
 
     def _in_program(self):
         return self.once.reversed() if self.flipped else self.once
@@ -88,14 +85,14 @@ class Epochs(Experiment):
     def bracket(self, low, high, reverse):
         if xp.any_jax(self, high):
             return self._in_program().bracket(low, high, reverse)
-        lower, upper, rate = self._each(summed.brackets, high, reverse)
+        lower, upper, rate = self._each(summed.brackets, 3, high, reverse)
         lower = xp.maximum(lower, NormalShift.same_law(high))
         return *padded(lower, upper), rate
 
     def contact(self, eps, reverse):
         if xp.any_jax(self, eps):
             return self._in_program().contact(eps, reverse)
-        log_delta, log_alpha, log_power, log_beta = self._each(_contacts_on, eps, reverse)
+        log_delta, log_alpha, log_power, log_beta = self._each(_contacts_on, 4, eps, reverse)
         return log_delta, Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
 
     def touch(self, eps, reverse):

@@ -27,7 +27,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import ROUNDING
 
 _ULP = 2.0**-52
-_BACK = 16.0  # standard deviations, of a spacing, before eps from which on gains are summed
+_BACK = 16.0  # standard deviations, of a spacing, from eps within which labels are in no order
 
 
 class _Sums(NamedTuple):

@@ -29,7 +29,7 @@ from jaxpriv.stats import norm
 from jaxpriv.tradeoff.cells import summit, supremum
 from jaxpriv.tradeoff.certified import by_all_means
 from jaxpriv.tradeoff.evaluate import bounds_of_epsilon, elementwise
-from jaxpriv.tradeoff.experiment import ANY, ROUNDING
+from jaxpriv.tradeoff.experiment import ROUNDING, roughly
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.lowest import bounds_of_mu, smallest_mu
 from jaxpriv.tradeoff.pair import safe_log
@@ -190,13 +190,6 @@ def _certified(experiment, slack, last, reverse):
     rough = None if xp.any_jax(last) else roughly(experiment)
     first = None if rough is None else partial(look, rough, np.inf)
     return supremum(partial(look, experiment, _BLURRED), last, first=first)
-
-
-def roughly(experiment):
-    """The same, whose brackets are whatever takes least, by NumPy; None where these are."""
-    rough = experiment.as_narrow_as(width=ANY)
-    kinds = {jax.tree.structure(one) for one in (rough, experiment)}
-    return rough if len(kinds) > 1 else None
 
 
 def rows_of_profile(experiment, reverse, ends, little):

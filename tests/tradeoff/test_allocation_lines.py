@@ -104,6 +104,17 @@ def test_extremes():
     assert np.isnan(random_allocation(1.0, 10)(np.nan))
 
 
+@pytest.mark.parametrize("curve", [
+    random_allocation(1.0, 10), random_allocation(1.0, 10, epochs=3).symmetric(),
+    jaxpriv.worst_case.shuffled_gaussian(1.0, 10, 3),
+], ids=["one epoch", "three", "shuffled"])  # fmt: skip
+def test_nothing_asked_nothing_told(curve):
+    none = np.zeros(0)
+    for answer in (curve.delta(none), curve.epsilon(none), curve(none), *curve.delta_bounds(none),
+                   *curve.epsilon_bounds(none), *curve.beta_bounds(none)):
+        assert answer.shape == (0,)
+
+
 def check_never_told():
     """No loss of Gaussian noise is infinite: f(0) is 1, and pairs on both sides leave 1e-14."""
     curve = random_allocation(1.0, 100, epochs=3)
