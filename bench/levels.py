@@ -86,7 +86,7 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
     from jaxpriv import worst_case
-    from jaxpriv.composition import enclosure, frequencies, interpolated, laid
+    from jaxpriv.composition import enclosure, frequencies, kept, ladder, laid
     from jaxpriv.composition.between import Between
     from jaxpriv.tradeoff import averaged, lognormal_mean, slack, solve
     from jaxpriv.tradeoff.experiment import Experiment
@@ -104,7 +104,7 @@ def main(arguments=None):
                 ("kept", "new"), rtol=0.0)
     levels = np.linspace(0.01, 0.9, 30)
     compare("pipeline", pipeline(), certified, repeats, levels,
-            (interpolated, "_WORTH", np.inf), ("between", "each"), rtol=1e-9)
+            (kept, "_MANY", np.inf), ("products", "each"), rtol=1e-9)
     compare("mixture", mixture(), lambda curve, levels: curve(levels), repeats, levels[::3],
             (averaged, "secant_in_bracket", by_halves), ("secants", "halves"), rtol=1e-9)
     for name, curve in few_steps().items():
@@ -119,6 +119,10 @@ def main(arguments=None):
                 ("patient", "impatient"), rtol=0.1)
         low, high = curve.beta_bounds(levels)
         line(curve=name, widest=f"{np.max(high - low):.2g}")
+    own = NoLadder, ("shared", "own")
+    for name, curve in rare_beside_others().items():
+        compare(name, curve, certified, 1, levels[::4],
+                (ladder, "_ladders", own[0]()), own[1], rtol=1e-2)
     for name, curve in dealt().items():
         compare(name, curve, certified, repeats, levels,
                 (lognormal_mean, "middle", lambda own, x: float(x)), ("places", "each"), rtol=1e-7)

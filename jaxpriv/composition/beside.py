@@ -33,15 +33,15 @@ _MOST = 64  # steps beside
 _NEGLIGIBLE = 40.0  # of log delta: what is that much less is not followed
 _FAINT = 20.0  # what is that much less is hardly anything
 _TRIES, _CLOSE = 12, 1e-9  # steps of Newton's, of log delta
+_ROUGHLY = 1.0  # of log delta, to tell which losses are large
 _WIDE = 1e-6  # of log delta, from which on it may be better without large losses
 
 
 class Many(NamedTuple):
-    """Terms of one direction, log of what they miss, and the lines that were placed for them."""
+    """Terms of one direction, and log of what they miss."""
 
     terms: Any
     missed: Any
-    lines: list
 
 
 class Known(NamedTuple):
@@ -64,7 +64,7 @@ class Beside:
         self._terms = [
             [Term(term.transform.reversed(np.full(1, when)), term.count) for term in terms]
             for when in (reverse, not reverse)]
-        self._whole = [Many(own, -np.inf, []) for own in self._terms]
+        self._whole = [Many(own, -np.inf) for own in self._terms]
         self._normal = None
         if all(isinstance(term.transform, GaussianTransform) for term in terms):
             square = sum(np.sum(term.count * term.transform.apart**2) for term in terms)
@@ -125,12 +125,17 @@ class Beside:
         return max(upper[1], upper[0] - _NEGLIGIBLE) if upper[0] - lower[0] < 1 else None
 
     def _without_large(self, eps, log_delta):
-        """The many without large losses, of which hardly anything comes at eps."""
-        if log_delta is None:
-            left = [light.without_large(terms, np.asarray(eps)) for terms in self._terms]
-        else:
-            left = [light.without_share(terms, np.asarray(log_delta)) for terms in self._terms]
-        return [Many(terms, missed, []) for terms, missed in left]
+        """The many without large losses, of which hardly anything comes at eps: for deltas of about
+        the same size without the same ones, so that these share lines.
+        """
+        left = []
+        for terms in self._terms:
+            expected = log_delta
+            if log_delta is None:
+                expected = light.expected_without(terms, np.asarray(eps))
+            rough = _ROUGHLY * np.floor(np.asarray(expected) / _ROUGHLY)
+            left.append(Many(*light.without_share(terms, rough)))
+        return left
 
     def near(self, center, ends):
         """(lower, upper) of log delta at eps (k,) near one, and -d log delta/d eps."""
@@ -240,7 +245,7 @@ def _on_lines(both, eps, reach):
     found, size = np.empty((3, eps.size)), np.abs(eps)
     for many, where in zip(both, (eps >= 0, eps < 0), strict=True):
         if where.any():
-            lines_say = brackets_on_lines(many.terms, np.minimum(size[where], reach), many.lines)
+            lines_say = brackets_on_lines(many.terms, np.minimum(size[where], reach))
             lower, upper, rate = light.with_missed(lines_say, many.missed)
             lower = np.where(size[where] > reach, -np.inf, lower)
             found[:, where] = *_fallen(size[where], lower, upper), rate

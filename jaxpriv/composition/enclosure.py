@@ -17,6 +17,7 @@ from jaxpriv.composition.decisive import single_steps
 from jaxpriv.composition.entrywise import entrywise
 from jaxpriv.composition.frequencies import follow, plain_paths
 from jaxpriv.composition.kept import Kept, Target
+from jaxpriv.composition.ladder import ladder_of
 from jaxpriv.composition.line import (
     DELTA,
     POWER,
@@ -27,7 +28,7 @@ from jaxpriv.composition.line import (
     saddle_epsilon,
 )
 from jaxpriv.composition.margins import Bracket, enclosed, margins_of
-from jaxpriv.composition.nearby import gathered, served, served_again, worth_while
+from jaxpriv.composition.nearby import gathered, served, worth_while
 from jaxpriv.composition.transforms import UNKNOWN
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import padded
@@ -43,8 +44,9 @@ _LESS, _OF_MANY = 25.0, 22.0
 # by how much more than the frequencies' rounding a bracket is wider, mostly; what is not rounding
 _WITHIN, _FAINT = 2.5, 1e-6
 _WIDER = 4.0  # than the narrowest of a line brackets may be that it serves
-_LINES, _PATIENCE = 96, 1024  # for what is asked of few at once; blocks of frequencies for each
+_PATIENCE = 1024  # blocks of frequencies of a line on a ladder
 _KNOWN = 1e-6  # width of log delta, or of eps
+_TOLD = 0.1  # of log delta from lines on a ladder: what is wider is better told by others
 _MUCH, _HALVED = 0.5, 14  # of log delta, to place another line; bisections to place it
 _spectra = store(8)  # whoever looks for a level asks next to one eps again and again
 
@@ -88,21 +90,17 @@ def from_other_direction(eps, found):
             xp.where(flipped, falls, rate))
 
 
-def brackets_on_lines(terms, eps, lines):
-    """The `Bracket`s of log delta at eps (k,) >= 0 of one composition, by NumPy, from a few lines;
-    NaN where these do not serve. lines: a list of those that there are, to which others are added.
+def brackets_on_lines(terms, eps):
+    """The `Bracket`s of log delta at eps (k,) >= 0 of one composition, by NumPy, from the lines of
+    its ladder; NaN where these do not serve.
     """
     inner = before_largest(terms, eps)
     found = np.full((3, eps.size), np.nan)
-
-    def place(at):
-        return Spectrum(terms, at, DELTA, _PATIENCE)
-
-    for index, spectrum in served_again(inner, place, lines, _LINES):
+    for index, spectrum in ladder_of(terms, _line_of_many).serving(inner):
         if not spectrum.useful:
             break
         part = np.stack(spectrum.brackets(inner[index]))
-        known = part[1] - part[0] < _KNOWN
+        known = part[1] - part[0] < _TOLD
         found[:, index[known]] = part[:, known]
     return np.stack(_below_largest(terms, eps, Bracket(*found)))
 
@@ -186,6 +184,10 @@ def _told_once(terms, eps):
     return np.where(plain, lower - _SINGLE * (1 + np.abs(told)), -np.inf)
 
 
+def _line_of_many(terms, eps):
+    return Spectrum(terms, eps, DELTA, _PATIENCE)
+
+
 class Spectrum:
     """What is known along one line, by NumPy: brackets of delta at every eps near the one it was
     placed for.
@@ -218,7 +220,7 @@ class Spectrum:
 
     def brackets(self, eps):
         """The same of a single line at thousands of eps, a little wider."""
-        return enclosed(self._margins, self.kept.sums_between(eps), self._left_out, eps)
+        return enclosed(self._margins, self.kept.sums_of_many(eps), self._left_out, eps)
 
 
 def _many_nearby(terms, places, kind):

@@ -133,7 +133,10 @@ class Profile:
         near = np.abs(eps - start) < reach * (1 - 1e-6)
         # at the largest loss, which may be told for sure, any lattice ends
         at_end = (eps > most - _AT_END * reach) | (eps < least + _AT_END * reach)
-        return eps, near & (self.at(eps)[2] | at_end)
+        # a leap may be where one lattice hands over to another that knows nothing there
+        around = (np.where(over, end, eps) for end in (low, high))
+        sure = np.all([self.at(end)[2] for end in around], 0)
+        return eps, near & (sure | at_end)
 
 
 def contacts(entry, eps):

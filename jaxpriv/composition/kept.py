@@ -1,20 +1,22 @@
 """By NumPy: a line's frequencies are kept, and serve every eps near the one it was placed for."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.frequencies import follow, kernel, plain_paths, summed
-from jaxpriv.composition.interpolated import between
 from jaxpriv.composition.line import log_factor
 from jaxpriv.composition.logs import logs_of
+from jaxpriv.composition.products import Products
 from jaxpriv.stats._logspace import log1mexp
 
 _NEWTON = 12
 _SIGHT = 6.0
 _ROUGHLY = 1e-3  # of eps: after a larger last step nothing was found
 _COUNTS = 1e-18  # of the sum of all moduli: what adds up to less is no more than rounding
+_MANY = 16  # eps, for which products of matrices are set up
 _SETTLED = 1e-8  # of eps: after so small a step the next is one of rounding
 
 
@@ -59,16 +61,24 @@ class Kept:
         re, im = kernel(self._kind, self._line.side * self._line.d, y)
         return np.exp(log_size) * np.sqrt(re * re + im * im)
 
-    def sums_between(self, eps):
+    def sums_of_many(self, eps):
         """The `Sums` of a single line at many eps, whose errors are not known as well."""
-        y, log_size, *_ = self._blocks
-        return between(self.sums, y, self._modulus(y, log_size), eps)
+        if eps.size < _MANY:
+            return self.sums(eps)
+        return self._with_left_out(self._products.sums(eps))
+
+    @functools.cached_property
+    def _products(self):
+        return Products(self._kind, self._line.side * self._line.d, self._eps, *self._blocks)
 
     def sums(self, eps):
         """The `Sums` at eps, of the shape of the line's own or with further axes before it."""
         more = eps.ndim - self.reach.ndim
         blocks = (part.reshape((-1,) + (1,) * more + part.shape[1:]) for part in self._blocks)
         found, _ = summed(self._kind, self._line.side * self._line.d, eps, *blocks)
+        return self._with_left_out(found)
+
+    def _with_left_out(self, found):
         return found._replace(
             size=found.size + self._left_out, rest=self._rest, reach=self.reach
         )

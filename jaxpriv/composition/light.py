@@ -107,14 +107,19 @@ def _rules_serve(terms, eps, kind):
 
 def without_large(terms, eps):
     """`without_share` of delta(eps)."""
+    return without_share(terms, expected_without(terms, eps))
+
+
+def expected_without(terms, eps):
+    """log of delta(eps), nearly, without large losses, of which it has a small share."""
     expected = np.full(eps.shape, _FIRST)
     for _ in range(_LOOKS):
-        small, missed = without_share(terms, expected)
+        small, _ = without_share(terms, expected)
         found = np.fmin(place(small, eps, DELTA).estimate, expected)
-        close, expected = np.all(expected - found <= _CLOSE), found
-        if close:
+        if np.all(expected - found <= _CLOSE):
             break
-    return small, missed
+        expected = found
+    return expected
 
 
 def without_share(terms, log_value):

@@ -2,8 +2,6 @@
 one it was placed for.
 """
 
-import itertools
-
 import jax
 import numpy as np
 
@@ -15,8 +13,7 @@ from jaxpriv.composition.line import along
 from jaxpriv.composition.stepped import Stepped
 
 _LONG = 10.0  # log of the frequencies of a line that is long
-_SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
-_KEPT = 192  # lines for one composition that is asked again and again
+SHARE = 0.5  # of how far a line serves alone: further off it knows fewer digits
 _OF_THOSE = 3  # side by side at least one to a line, or these had better be asked so
 
 
@@ -64,31 +61,13 @@ def served(eps, place):
         last = np.searchsorted(rising, rising[at] + 2 * reach, "right") - 1
         center = 0.5 * (rising[at] + rising[max(last, at)])
         kept = place(center)
-        if not center - rising[at] <= _SHARE * kept.spread:
+        if not center - rising[at] <= SHARE * kept.spread:
             center = rising[at]
             kept = place(center)
-        reach = _SHARE * kept.spread
+        reach = SHARE * kept.spread
         after = max(int(np.searchsorted(rising, center + reach, "right")), at + 1)
         yield order[at:after], kept
         at = after
-
-
-def served_again(eps, place, lines, most):
-    """The same by the lines that there are, then by `most` others at most, of which those that are
-    useful are added; of those that there are the last ones are kept.
-    """
-    left = np.ones(eps.shape, bool)
-    for kept in lines:
-        near = left & (np.abs(eps - kept.center) <= _SHARE * kept.spread)
-        if near.any():
-            left &= ~near
-            yield np.flatnonzero(near), kept
-    (left,) = np.nonzero(left)
-    for index, kept in itertools.islice(served(eps[left], place), most):
-        if kept.useful:
-            lines.append(kept)
-            del lines[:-_KEPT]
-        yield left[index], kept
 
 
 def gathered(eps, answers, good):

@@ -17,13 +17,11 @@ from jaxpriv.tradeoff.gaussian_pairs import NormalShift
 from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import (
-    beyond_contact,
     beyond_zero,
-    by_three_lines,
+    bounds_of_power,
     followed,
     outward,
     profile_bounds,
-    relative_gaps,
 )
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
@@ -262,35 +260,14 @@ def _rest(log_told, rounding):
 
 
 def _beta_by_lines(experiment, level, inside):
-    """f(alpha) = max_x g(x), g(x) = 1 - D(x) - x alpha concave in x = e^eps, D the profile, of
-    which brackets are known.
-
-    Any x bounds it from below. From above: between three points a concave function lies under the
-    chord of the other two, extended; and where its middle value is the largest beyond doubt, it has
-    its maximum between the outer ones. Where nearly all is told that is beyond no doubt: then what
-    eps = 0 says serves.
+    """One less the power, which lines bracket; where nearly all is told nothing is beyond doubt,
+    and what eps = 0 says serves.
     """
     ulp = xp.finfo(level.dtype).eps
-
-    def bounds_of(ends, level, lower, upper):
-        x, flat = xp.exp(ends), 1 - level
-        slack = 16 * ulp * (1 + x * level * (1 + xp.abs(ends)))
-        most, least = 1 - lower - x * level + slack, 1 - upper - x * level - slack
-        before, after = relative_gaps(ends)
-        rise = xp.maximum(most[1] - least[0], 0.0) / before * after
-        fall = xp.maximum(most[1] - least[2], 0.0) / after * before
-        peak = (least[1] >= most[0]) & (least[1] >= most[2])
-        high = xp.where(
-            peak, xp.minimum(most[1] + xp.maximum(rise, fall) * (1 + 1e-6) + slack[1], flat), flat
-        )
-        high = xp.where(xp.isnan(high), flat, high)
-        beyond = xp.min(beyond_contact(ends, lower, level), 0)
-        high = xp.where(high >= flat, xp.minimum(high, beyond), high)
-        return xp.clip(xp.max(xp.where(xp.isnan(least), 0.0, least), 0), 0.0, flat), high, peak
-
-    lowest, high = by_three_lines(experiment, level, 32 * ulp, bounds_of)
-    high = xp.minimum(high, beyond_zero(experiment, level, inside & (high >= 1 - level)))
-    return lowest * (1 - 2 * ulp), xp.minimum(xp.maximum(high, lowest) * (1 + 2 * ulp), 1.0)
+    least, most = bounds_of_power(experiment, level, 32 * ulp)
+    high = (1 - least) * (1 + 2 * ulp)
+    high = xp.minimum(high, beyond_zero(experiment, level, inside & (least <= level)))
+    return xp.maximum((1 - most) * (1 - 2 * ulp), 0.0), xp.minimum(high, 1.0)
 
 
 @elementwise(REAL)

@@ -4,15 +4,9 @@ and what Bayes' rule makes of them.
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
+from jaxpriv.tradeoff import stepping
 from jaxpriv.tradeoff.evaluate import elementwise
-from jaxpriv.tradeoff.stepping import (
-    beyond_contact,
-    beyond_zero,
-    by_three_lines,
-    outward,
-    profile_near,
-    relative_gaps,
-)
+from jaxpriv.tradeoff.stepping import beyond_zero, outward, profile_near
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
 _FARTHEST = 700.0
@@ -25,36 +19,9 @@ def bounds_of_power(experiment, alpha):
 
 
 def power_bracket(experiment, alpha):
-    """1 - f(alpha) = min_x g(x), g(x) = D(x) + x alpha convex in x = e^eps, D the profile, of which
-    brackets are known.
-
-    Any x bounds it from above. From below: between three points a convex function lies above the
-    chord of the other two, extended; and where its middle value is the least beyond doubt, it has
-    its minimum between the outer ones. Where nearly all is told that is beyond no doubt: then what
-    eps = 0 says serves.
-    """
+    """By lines; where nearly all is told nothing is beyond doubt, and what eps = 0 says serves."""
     ulp = xp.finfo(alpha.dtype).eps
-
-    def bounds_of(ends, alpha, lower, upper):
-        x = xp.exp(ends)
-        line = x * alpha
-        off = 16 * ulp * (1 + xp.abs(ends))
-        least, most = lower + line * (1 - off), upper + line * (1 + off)
-        most = xp.where(xp.isnan(most), 1.0, most)
-        before, after = relative_gaps(ends)
-        rise = xp.maximum(most[2] - least[1], 0.0) / after * before
-        fall = xp.maximum(most[0] - least[1], 0.0) / before * after
-        valley = (most[1] <= least[0]) & (most[1] <= least[2])
-        # and D falls: at a kink, where one of the chords is steep, that says more
-        first = xp.maximum(least[1] - rise * (1 + 1e-6), lower[1] + line[0] * (1 - off[0]))
-        second = xp.maximum(least[1] - fall * (1 + 1e-6), lower[2] + line[1] * (1 - off[1]))
-        low = xp.minimum(first, second)
-        low = xp.where(valley & (low > alpha), low * (1 - 4 * ulp), alpha)
-        beyond = 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + ulp)
-        low = xp.where(low <= alpha, xp.maximum(low, beyond), low)
-        return low, xp.minimum(xp.min(most, 0) * (1 + 4 * ulp), 1.0), valley
-
-    low, high = by_three_lines(experiment, alpha, 32 * ulp * alpha, bounds_of)
+    low, high = stepping.bounds_of_power(experiment, alpha, 32 * ulp * alpha)
     low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:

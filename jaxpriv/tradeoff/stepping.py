@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv.tradeoff.solve import secant_in_bracket
+from jaxpriv.tradeoff.valley import power_by_lines
 
 _FARTHEST = 700.0  # eps, whose e^eps is a number
 # of 1 + |eps|: how far away lines are
@@ -46,28 +47,28 @@ def profile_near(experiment, reverse, center, ends):
     return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
-def by_three_lines(experiment, alpha, rounding, bounds_of):
-    """The narrower end, on either side, of some brackets: (low, high, does the curve touch a line
-    between the outer ones beyond doubt?) = bounds_of(ends, alpha, lower, upper) from three eps
-    (3, ...), and certified bounds of delta there; in a program from 0 as a fourth.
+def bounds_of_power(experiment, alpha, rounding):
+    """Certified (low, high) of 1 - f(alpha), by lines next to where f has the slope -e^eps there;
+    rounding: absolute, of what is made of them.
 
-    The curve's slope at `alpha` is -e^eps at the middle one, nearly. By NumPy at first likely, then
-    estimated, then as the brackets show it, where nothing is beyond doubt or little is known.
+    By NumPy at first next to where that is likely, then to the estimate, then to where the brackets
+    show it, where nothing is beyond doubt or little is known.
     """
-    near = None if xp.any_jax(experiment, alpha) else experiment.likely_slope(alpha)
-    if near is None:
-        eps = experiment.slope(alpha, False)
-        return _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of)[:2]
-    found = _by_lines_next_to(experiment, near, alpha, rounding, bounds_of)
+    if xp.any_jax(experiment, alpha):
+        return _by_lines_next_to(experiment, experiment.slope(alpha, False), alpha, rounding)[:2]
+    likely = experiment.likely_slope(alpha)
+    near = experiment.slope(alpha, False) if likely is None else likely
+    found = _by_lines_next_to(experiment, near, alpha, rounding)
     near, low, high, seen, times = map(np.array, (near, *found))
-    for closer, least in ((_as_estimated, 0.0), (_as_shown, _WIDE)):
-        left = (~seen | (times > _POOR)) & ~(high - low <= least)
+    for closer, least in ((_as_estimated, 0.0), (_as_shown, _WIDE))[likely is None :]:
+        # an estimate is good enough where anything is seen next to it
+        left = (~seen | (times > _POOR) & (likely is not None)) & ~(high - low <= least)
         if not left.any():
             break
         everywhere = np.broadcast_to(rounding, alpha.shape)
         own, level, guess, blur = _those(left, experiment, alpha, near, everywhere)
         near[left] = eps = closer(own, level, guess)
-        lower, upper, seen[left], times[left] = _by_lines_next_to(own, eps, level, blur, bounds_of)
+        lower, upper, seen[left], times[left] = _by_lines_next_to(own, eps, level, blur)
         low[left], high[left] = np.fmax(low[left], lower), np.fmin(high[left], upper)
     return low, high
 
@@ -103,25 +104,31 @@ def _as_shown(experiment, alpha, eps):
     return secant_in_bracket(surplus, eps - reach, eps + reach, _SECANTS)
 
 
-def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
-    """First near by, which is best at a kink; then as far away as the width of the brackets, and
-    the `rounding` of what `bounds_of` computes, make best for a curve that bends. Then nearer,
-    where lines that far away show that it bends more than its errors say: at a kink, and where all
-    losses are tiny.
+def _by_lines_next_to(experiment, eps, alpha, rounding):
+    """(low, high, does the curve touch a line next to these beyond doubt?, by how much wider they
+    are than what is known at eps) of the power.
+
+    First near by, which is best at a kink; then as far away as the width of the brackets, and the
+    `rounding`, make best for a curve that bends. Then nearer, where lines that far away show that
+    it bends more than its errors say: at a kink, and where all losses are tiny; or farther, where
+    these do not show that it is touched between them. Each with the outer two of the look before.
     """
     eps = xp.clip(xp.where(xp.isnan(eps), 0.0, eps), -_FARTHEST, _FARTHEST)
     aside = xp.asarray([-1.0, 0.0, 1.0], eps.dtype).reshape((3,) + (1,) * eps.ndim)
     size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
 
     def look(state):
-        index, step, low, high, seen, *_ = state
+        index, step, low, high, seen, before, *_ = state
         ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
         lower, upper, _ = profile_near(experiment, False, eps, ends)
         lower, upper = outward(lower, upper)
-        new_low, new_high, now_seen = bounds_of(ends, alpha, lower, upper)
-        low, high, width = xp.maximum(low, new_low), xp.minimum(high, new_high), upper[1] - lower[1]
+        own = ends[:3], lower[:3], upper[:3]
+        new_low, new_high, now_seen = power_by_lines(alpha, *_merged(before, own))
+        contact = 1 - xp.min(beyond_contact(ends, lower, alpha), 0) * (1 + xp.finfo(eps.dtype).eps)
+        low = xp.maximum(low, xp.maximum(new_low, contact))
+        high, width = xp.minimum(high, new_high), upper[1] - lower[1]
         # of the errors e^eps alpha and beta, which sum to 1 - delta, the smaller one says how much
         # the profile bends
         bend = xp.minimum(first, 1 - upper[1] - first)
@@ -133,25 +140,37 @@ def _by_lines_next_to(experiment, eps, alpha, rounding, bounds_of):
         nearer = 2 * xp.sqrt((width + rounding) / bent)
         nearer = xp.where(nearer >= 0, nearer, 0.0)
         times = (high - low) / (width + rounding)
-        vague = (times > _UNSEEN) & (nearer < 0.5 * step) & (nearer > _NEAREST) & (index > 0)
-        step = xp.clip(xp.where(index > 0, nearer, 2 * xp.sqrt(blur)),
+        seen = seen | now_seen
+        vague = (times > _UNSEEN) & (nearer < 0.5 * step) & (nearer > _NEAREST)
+        vague = (vague | ~seen & (step < _FAR)) & (index > 0)
+        step = xp.where(seen, nearer, _WIDER * step)
+        step = xp.clip(xp.where(index > 0, step, 2 * xp.sqrt(blur)),
                        xp.where(index > 0, _NEAREST, _NEAR), _FAR)
-        return index + 1, step, low, high, seen | now_seen, times, vague
+        return index + 1, step, low, high, seen, own, times, vague
 
     def unfinished(state):
         index, *_, vague = state
         return (index < 2) | (index < 2 + _NEARER) & xp.any(vague)
 
-    ends = xp.full_like(eps, -xp.inf), xp.full_like(eps, xp.inf)
-    never = xp.zeros(eps.shape, bool)
-    start = 0, xp.full_like(eps, _NEAR), *ends, never, xp.zeros_like(eps), never
-    _, _, low, high, seen, times, _ = xp.while_loop(unfinished, look, start)
+    never, near = xp.zeros(eps.shape, bool), xp.full_like(eps, _NEAR)
+    # of what is farther away nothing is known at first
+    farther = xp.stack([eps - 1 - size, eps, eps + 1 + size])
+    before = farther, xp.zeros_like(farther), xp.ones_like(farther)
+    start = 0, near, alpha, xp.ones_like(eps), never, before, xp.zeros_like(eps), never
+    _, _, low, high, seen, _, times, _ = xp.while_loop(unfinished, look, start)
     return low, high, seen, times
 
 
-def relative_gaps(ends):
-    """How far e^eps at the second of three eps is from the first and the third, over itself."""
-    return -xp.expm1(ends[0] - ends[1]), xp.expm1(ends[2] - ends[1])
+def _merged(before, own):
+    """(ends, lower, upper) of two looks at one eps and on either side: five eps, rising."""
+    outer = before[0][2] > own[0][2]
+
+    def rising(one, other):
+        far = [xp.where(outer, one[k], other[k]) for k in (0, 2)]
+        near = [xp.where(outer, other[k], one[k]) for k in (0, 2)]
+        return xp.stack([far[0], near[0], other[1], near[1], far[1]])
+
+    return [rising(*pair) for pair in zip(before, own, strict=True)]
 
 
 def beyond_contact(eps, lower, alpha):

@@ -10,7 +10,7 @@ import jaxpriv
 from jaxpriv import _stored as stored
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
-from jaxpriv.composition import beside, enclosure, gridded
+from jaxpriv.composition import beside, enclosure, gridded, ladder
 from jaxpriv.tradeoff import stepping
 from tests.slips import check_is_red
 
@@ -227,10 +227,11 @@ def test_lines_are_placed_once():
     near, far = np.linspace(1.5, 1.6, 5), np.linspace(2.5, 2.6, 5)
     law = once.law(1.5)
     first = once.brackets(law, near)
-    placed = [len(many.lines) for many in law.many]
+    ladders = [ladder.ladder_of(many.terms, None) for many in law.many]
+    placed = [len(each) for each in ladders]
     assert sum(placed) > 0
     np.testing.assert_array_equal(np.stack(first), np.stack(once.brackets(law, near)))
-    assert placed == [len(many.lines) for many in law.many]
+    assert placed == [len(each) for each in ladders]
     for ends, width in ((near, 1e-7), (far, 1e-3)):
         low, high, _ = once.brackets(law, ends)
         lower, upper, _ = again.brackets(again.law(float(ends[0])), ends)

@@ -274,8 +274,11 @@ def check_left_out_again():
     own = beside.beside_of(entry)
     with np.errstate(all="ignore"):
         for log_delta in (-20.0, -40.0):
-            (terms, missed, _), (_, other, _) = own._without_large(0.15, np.array(log_delta))
+            (terms, missed), (_, other) = own._without_large(0.15, np.array(log_delta))
             assert log_delta - 29 < missed < log_delta - 27
+            # about as much is told by the same lines
+            (same, _), _ = own._without_large(0.15, np.array(log_delta + 1.0))
+            assert same[0].transform.last == terms[0].transform.last
             assert other == -np.inf
             assert np.isfinite(terms[0].transform.last).all()
 
