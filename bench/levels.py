@@ -1,13 +1,14 @@
 """Certified type II errors: at one level by lines of frequencies that are kept against new ones,
-and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each.
+and at thirty of a pipeline by products of matrices against a sum over frequencies for each loss.
 The curve of a mixture at ten levels, whose slopes are found by secants, against bisections. delta
 of few steps, a thousand frequencies at a time, against 256. A group's certified epsilon, its links
 from an outline of the curve, against a search for each. Rare steps beside others at thirteen
-levels: how far their lines are followed, against where these were given up before, and how wide the
-widest bracket is. Random allocation: lines at fixed places against a line for each question; over
-several epochs one lattice for three losses next to each other against three; mu with a slack by
-wide brackets first against narrow ones from the start. Shuffled batches of several epochs at thirty
-losses: lattices that serve those next to them against one for each.
+levels: how far their lines are followed, against where these were given up before, how wide the
+widest bracket is, and at four lines that all questions share against lines for each. Random
+allocation: lines at fixed places against a line for each question; over several epochs one lattice
+for three losses next to each other against three; mu with a slack by wide brackets first against
+narrow ones from the start. Shuffled batches of several epochs at thirty losses: lattices that serve
+those next to them against one for each.
 
     python bench/levels.py [--repeats 5]
 
@@ -119,10 +120,8 @@ def main(arguments=None):
                 ("patient", "impatient"), rtol=0.1)
         low, high = curve.beta_bounds(levels)
         line(curve=name, widest=f"{np.max(high - low):.2g}")
-    own = NoLadder, ("shared", "own")
-    for name, curve in rare_beside_others().items():
-        compare(name, curve, certified, 1, levels[::4],
-                (ladder, "_ladders", own[0]()), own[1], rtol=1e-2)
+        compare(name, curve, certified, 1, levels[::4], (ladder._ladders, "most", 0),
+                ("shared", "own"), rtol=1e-2)
     for name, curve in dealt().items():
         compare(name, curve, certified, repeats, levels,
                 (lognormal_mean, "middle", lambda own, x: float(x)), ("places", "each"), rtol=1e-7)
@@ -156,6 +155,7 @@ def compare(name, curve, ask, repeats, levels, without, sides, rtol):
             spent[side].append(time.perf_counter() - start)
         assert np.allclose(*found.values(), rtol=rtol, atol=0.0)
     setattr(where, attribute, own)
+    stored.forget()
     ours, theirs = (spent[side][1:] for side in sides)
     line(curve=name, ratio=f"{statistics.median(b / a for a, b in zip(ours, theirs)):.3g}",
          **{side: f"{statistics.median(spent[side][1:]):.3g}" for side in sides})
