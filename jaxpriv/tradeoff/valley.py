@@ -7,7 +7,7 @@ D the profile: a convex function of x, which brackets of D bracket at any eps.
 
 from jaxpriv import _array as xp
 
-_NOTHING = 1e150  # a slope that bounds nothing
+_NOTHING = 1e30  # a slope that bounds nothing, in float32 too
 _ROUNDED = 1 + 1e-6  # of chords
 
 
