@@ -118,7 +118,7 @@ def _by_lines_next_to(experiment, eps, alpha, rounding):
     size, first = 1 + xp.abs(eps), xp.exp(eps) * alpha
 
     def look(state):
-        index, step, low, high, seen, before, *_ = state
+        index, step, low, high, seen, late, before, *_ = state
         ends = eps + step * size * aside
         if xp.any_jax(eps):
             ends = xp.concatenate([ends, xp.zeros_like(eps)[None]])
@@ -139,14 +139,16 @@ def _by_lines_next_to(experiment, eps, alpha, rounding):
         bent = 2 * xp.maximum(xp.minimum(*above), 1e-300) / step**2
         nearer = 2 * xp.sqrt((width + rounding) / bent)
         nearer = xp.where(nearer >= 0, nearer, 0.0)
-        times = (high - low) / (width + rounding)
+        # what is only seen from farther away may be better told from elsewhere
+        late = late | ~seen & now_seen & (index > 1)
+        times = xp.where(late, xp.inf, (high - low) / (width + rounding))
         seen = seen | now_seen
         vague = (times > _UNSEEN) & (nearer < 0.5 * step) & (nearer > _NEAREST)
         vague = (vague | ~seen & (step < _FAR)) & (index > 0)
         step = xp.where(seen, nearer, _WIDER * step)
         step = xp.clip(xp.where(index > 0, step, 2 * xp.sqrt(blur)),
                        xp.where(index > 0, _NEAREST, _NEAR), _FAR)
-        return index + 1, step, low, high, seen, own, times, vague
+        return index + 1, step, low, high, seen, late, own, times, vague
 
     def unfinished(state):
         index, *_, vague = state
@@ -156,8 +158,8 @@ def _by_lines_next_to(experiment, eps, alpha, rounding):
     # of what is farther away nothing is known at first
     farther = xp.stack([eps - 1 - size, eps, eps + 1 + size])
     before = farther, xp.zeros_like(farther), xp.ones_like(farther)
-    start = 0, near, alpha, xp.ones_like(eps), never, before, xp.zeros_like(eps), never
-    _, _, low, high, seen, _, times, _ = xp.while_loop(unfinished, look, start)
+    start = 0, near, alpha, xp.ones_like(eps), never, never, before, xp.zeros_like(eps), never
+    _, _, low, high, seen, *_, times, _ = xp.while_loop(unfinished, look, start)
     return low, high, seen, times
 
 
