@@ -1,5 +1,6 @@
 """Certified type II errors: at one level by lines of frequencies that are kept against new ones,
-and at thirty of a pipeline by products of matrices against a sum over frequencies for each loss.
+and at thirty of a pipeline by a polynomial between sums over frequencies against a sum for each; at
+one where these are too high for that by products of matrices against a sum for each.
 The curve of a mixture at ten levels, whose slopes are found by secants, against bisections. delta
 of few steps, a thousand frequencies at a time, against 256. A group's certified epsilon, its links
 from an outline of the curve, against a search for each. Rare steps beside others at thirteen
@@ -39,6 +40,13 @@ def pipeline():
     from jaxpriv import compose, worst_case
 
     return compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000), worst_case.laplace(0.2))
+
+
+def high_frequencies():
+    from jaxpriv import compose, worst_case
+
+    return compose(worst_case.laplace(0.544), worst_case.subsampled_gaussian(0.529, 0.0058, 24),
+                   worst_case.subsampled_gaussian(2.27, 5.8e-5, 252))
 
 
 def mixture():
@@ -87,7 +95,7 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
     from jaxpriv import worst_case
-    from jaxpriv.composition import enclosure, frequencies, kept, ladder, laid
+    from jaxpriv.composition import enclosure, frequencies, interpolated, kept, ladder, laid
     from jaxpriv.composition.between import Between
     from jaxpriv.tradeoff import averaged, lognormal_mean, slack, solve
     from jaxpriv.tradeoff.experiment import Experiment
@@ -105,7 +113,9 @@ def main(arguments=None):
                 ("kept", "new"), rtol=0.0)
     levels = np.linspace(0.01, 0.9, 30)
     compare("pipeline", pipeline(), certified, repeats, levels,
-            (kept, "_MANY", np.inf), ("products", "each"), rtol=1e-9)
+            (interpolated, "_WORTH", np.inf), ("between", "each"), rtol=1e-9)
+    compare("high frequencies", high_frequencies(), certified, 1, 0.1,
+            (kept, "_MANY", np.inf), ("products", "each"), rtol=1e-3)
     compare("mixture", mixture(), lambda curve, levels: curve(levels), repeats, levels[::3],
             (averaged, "secant_in_bracket", by_halves), ("secants", "halves"), rtol=1e-9)
     for name, curve in few_steps().items():

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxpriv.composition.blocks import BLOCK
 from jaxpriv.composition.frequencies import follow, kernel, plain_paths, summed
+from jaxpriv.composition.interpolated import between
 from jaxpriv.composition.line import log_factor
 from jaxpriv.composition.logs import logs_of
 from jaxpriv.composition.products import Products
@@ -63,8 +64,11 @@ class Kept:
 
     def sums_of_many(self, eps):
         """The `Sums` of a single line at many eps, whose errors are not known as well."""
-        if eps.size < _MANY:
-            return self.sums(eps)
+        y, log_size, *_ = self._blocks
+        each = self.sums if eps.size < _MANY else self._sums_by_products
+        return between(self.sums, y, self._modulus(y, log_size), eps, each)
+
+    def _sums_by_products(self, eps):
         return self._with_left_out(self._products.sums(eps))
 
     @functools.cached_property

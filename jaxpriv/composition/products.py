@@ -51,5 +51,14 @@ class Products:
         rows = self._weights.shape[-1]
         by_row = _COLUMNS * self._spacing * np.arange(rows)
         within = self._spacing * (np.arange(_COLUMNS) + 0.5)
-        turns = np.exp(-1j * (away[:, None] * within)) @ self._weights
-        return np.sum((np.exp(-1j * (away[:, None] * by_row)) * turns).real, -1)
+        turns = _turns(away, within) @ self._weights
+        return np.sum((_turns(away, by_row) * turns).real, -1)
+
+
+def _turns(away, y):
+    """e^(-i y t) for t (k,) and y (n,): NumPy's own exponential takes twice as long."""
+    angle = away[:, None] * y
+    found = np.empty(angle.shape, complex)
+    np.cos(angle, out=found.real)
+    np.sin(-angle, out=found.imag)
+    return found

@@ -18,9 +18,9 @@ from jaxpriv.tradeoff.pair import safe_log
 from jaxpriv.tradeoff.solve import newton_in_bracket
 from jaxpriv.tradeoff.stepping import (
     beyond_zero,
-    bounds_of_power,
     followed,
     outward,
+    power_near_slope,
     profile_bounds,
 )
 
@@ -264,7 +264,7 @@ def _beta_by_lines(experiment, level, inside):
     and what eps = 0 says serves.
     """
     ulp = xp.finfo(level.dtype).eps
-    least, most = bounds_of_power(experiment, level, 32 * ulp)
+    least, most = power_near_slope(experiment, level, 32 * ulp)
     high = (1 - least) * (1 + 2 * ulp)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (least <= level)))
     return xp.maximum((1 - most) * (1 - 2 * ulp), 0.0), xp.minimum(high, 1.0)

@@ -4,9 +4,8 @@ and what Bayes' rule makes of them.
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import OPEN_UNIT, RATE, UNIT
-from jaxpriv.tradeoff import stepping
 from jaxpriv.tradeoff.evaluate import elementwise
-from jaxpriv.tradeoff.stepping import beyond_zero, outward, profile_near
+from jaxpriv.tradeoff.stepping import beyond_zero, outward, power_near_slope, profile_near
 
 _LEAST = 2e-38  # a probability that a program may have taken for a normal number
 _FARTHEST = 700.0
@@ -21,7 +20,7 @@ def bounds_of_power(experiment, alpha):
 def power_bracket(experiment, alpha):
     """By lines; where nearly all is told nothing is beyond doubt, and what eps = 0 says serves."""
     ulp = xp.finfo(alpha.dtype).eps
-    low, high = stepping.bounds_of_power(experiment, alpha, 32 * ulp * alpha)
+    low, high = power_near_slope(experiment, alpha, 32 * ulp * alpha)
     low = xp.maximum(low, 1 - beyond_zero(experiment, alpha, low <= alpha) * (1 + ulp))
     known = experiment.beta_bracket(alpha)
     if known is not None:

@@ -47,7 +47,7 @@ def profile_near(experiment, reverse, center, ends):
     return cleaned(ends, *experiment.brackets_near(center, ends, reverse))
 
 
-def bounds_of_power(experiment, alpha, rounding):
+def power_near_slope(experiment, alpha, rounding):
     """Certified (low, high) of 1 - f(alpha), by lines next to where f has the slope -e^eps there;
     rounding: absolute, of what is made of them.
 

@@ -8,7 +8,7 @@ D the profile: a convex function of x, which brackets of D bracket at any eps.
 from jaxpriv import _array as xp
 
 _NOTHING = 1e30  # a slope that bounds nothing, in float32 too
-_ROUNDED = 1 + 1e-6  # of chords
+_ROUNDED = 16.0  # ulps of a fall
 
 
 def power_by_lines(alpha, ends, lower, upper):
@@ -26,12 +26,17 @@ def power_by_lines(alpha, ends, lower, upper):
     least = xp.where(xp.isnan(least), 0.0, least)
     most = xp.where(xp.isnan(most), 1.0, most)
     last = len(ends) - 1
-    x = xp.expm1(ends - ends[last // 2])
+    away = ends - ends[last // 2]
+    x = xp.expm1(away)
+    blur = 8 * ulp * (1 + xp.abs(away)) * xp.abs(x)
 
     def falls(at, others):
         """Away from the others, by how much it falls at most."""
-        each = [(most[k] - least[at]) / xp.abs(x[at] - x[k]) for k in others]
-        slopes = [xp.where(xp.isnan(slope), _NOTHING, slope) for slope in each]
+        slopes = []
+        for k in others:
+            gap = xp.abs(x[at] - x[k]) - blur[at] - blur[k]
+            slope = (most[k] - least[at]) / xp.where(gap > 0, gap, 1.0)
+            slopes.append(xp.where((gap > 0) & ~xp.isnan(slope), slope, _NOTHING))
         steepest = slopes[0]
         for slope in slopes[1:]:
             steepest = xp.minimum(steepest, slope)
@@ -39,7 +44,7 @@ def power_by_lines(alpha, ends, lower, upper):
 
     low = xp.full_like(alpha, xp.inf)
     for k in range(last):
-        width = (x[k + 1] - x[k]) * _ROUNDED
+        width = (x[k + 1] - x[k] + blur[k] + blur[k + 1]) * (1 + _ROUNDED * ulp)
         between = lower[k + 1] + line[k] * (1 - off[k])
         if k > 0:
             between = xp.maximum(between, least[k] - falls(k, range(k)) * width)

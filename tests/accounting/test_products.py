@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-import jaxpriv
-from jaxpriv import worst_case
-from jaxpriv._stored import forget
 from jaxpriv.composition import enclosure, products
 from jaxpriv.composition.frequencies import kernel
 from tests.slips import check_is_red
@@ -55,30 +52,3 @@ def test_slip_is_seen(monkeypatch):
                  lambda own, away: real(own, away * (1 + 1e-10)), lambda: check("normal"))
     check_is_red(monkeypatch, products, "kernel", lambda kind, a, y: (1.0, 0.0),
                  lambda: check("normal"))
-
-
-def test_brackets_contain_those_of_one():
-    """And are hardly wider."""
-    curve = worst_case.subsampled_gaussian(1.0, 0.01, 1000)
-    terms = curve.experiment.aligned((), np.float64)._directed(np.asarray(False))
-    spectrum = enclosure.Spectrum(terms, np.asarray(1.0), enclosure.DELTA, None)
-    eps = 1.0 + 0.5 * spectrum.spread * np.linspace(-1, 1, 2000)
-    (low, high, rate), (lower, upper, rates) = spectrum.bracket(eps), spectrum.brackets(eps)
-    assert np.max(np.maximum(lower, low) - np.minimum(upper, high)) < 0
-    assert np.max(upper - lower) <= 3 * np.max(high - low)
-    assert np.allclose(rate, rates, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_levels_of_a_pipeline():
-    """Sixty levels at once are those of one at a time."""
-    curve = jaxpriv.compose(worst_case.subsampled_gaussian(1.0, 0.01, 1000),
-                            worst_case.laplace(0.2))
-    levels = np.linspace(0.01, 0.99, 60)
-    lower, upper = curve.beta_bounds(levels)
-    assert (upper - lower <= 1e-6 * upper).all()
-    for k in (0, 20, 59):
-        forget()
-        low, high = curve.beta_bounds(levels[k])
-        assert low <= upper[k]
-        assert lower[k] <= high
