@@ -1,6 +1,6 @@
 """A composition at many points: asked for at once, when neighbours share lines or lattices, against
-one point after the other; areas under ROC curves from slopes and from levels; and groups of
-polygons, counted against searched.
+one point after the other; areas under ROC curves from slopes and from levels; a thousand levels;
+and groups of polygons, counted against searched.
 
     python bench/profiles.py [--repeats 3]
 
@@ -18,6 +18,7 @@ from timing import line, median_and_result
 import jaxpriv
 from jaxpriv import Curve, worst_case
 from jaxpriv import _stored as stored
+from jaxpriv.composition import centred, estimates
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised
@@ -42,7 +43,20 @@ QUESTIONS = {
     "__call__": np.linspace(0.01, 0.99, 26),
     "beta_bounds": np.linspace(0.01, 0.99, 26),
 }
-AREAS = "DP-SGD", "10 heavy steps", "10 steps, users of 2 records"
+AREAS = {
+    "DP-SGD": CURVES["DP-SGD"],
+    "10 heavy steps": CURVES["10 heavy steps"],
+    "10 steps, users of 2 records": CURVES["10 steps, users of 2 records"],
+    "2 Laplace releases": lambda: worst_case.laplace(1.0).compose(2),
+    "3 counts, discrete Laplace noise": lambda: worst_case.discrete_laplace(2.0).compose(3),
+}
+LEVELS = {
+    "2 Laplace releases": AREAS["2 Laplace releases"],
+    "50 counts, sampled discrete Gaussian noise": lambda: worst_case.discrete_gaussian(
+        1.3).subsample(0.3).compose(50),
+    "DP-SGD, Laplace": lambda: jaxpriv.compose(
+        worst_case.subsampled_gaussian(1.0, 0.01, 1000), worst_case.laplace(0.2)),
+}
 GROUPS = {
     "5 records of (1, 1e-6)-DP": (worst_case.approximate_dp(1.0, 1e-6), 5, 0.1),
     "3 records of RAPPOR, f = 1e-4": (worst_case.rappor(1e-4), 3, 1e-5),
@@ -51,12 +65,26 @@ GROUPS = {
 
 
 def by_levels(curve):
-    """The area under the ROC curve from eight hundred levels, as of curves with corners."""
-    true, evaluate.smooth_auc = evaluate.smooth_auc, lambda *_: None
+    """The area under the ROC curve from eight hundred levels, as in programs."""
+    true, evaluate.area = evaluate.area, lambda *_: None
     try:
         return curve.auc()
     finally:
-        evaluate.smooth_auc = true
+        evaluate.area = true
+
+
+def each_by_itself(profile, alpha):
+    """Starts of searches as they were: the saddle-point approximation of every level."""
+    return centred.approximate(profile.entry, profile.tables, np.log(alpha), np.log1p(-alpha))
+
+
+def started_alone(curve, levels):
+    """Type II errors at levels, each of which is searched for from its own start."""
+    true, estimates._started = estimates._started, each_by_itself
+    try:
+        return curve(levels)
+    finally:
+        estimates._started = true
 
 
 def forgetting(call, points):
@@ -91,13 +119,23 @@ def main():
                 said = {"apart": float(f"{np.max(np.abs(np.log(found / each))):.1e}")}
             line(curve=name, question=question, together=round(together, 2),
                  one_by_one=round(alone, 2), ratio=round(alone / together, 1), **said)
-    for name in AREAS:
-        curve = CURVES[name]().symmetric()
+    for name, make in AREAS.items():
+        curve = make().symmetric()
         (slopes, area), (levels, same) = (
-            median_and_result(ask, repeats) for ask in (curve.auc, partial(by_levels, curve))
+            median_and_result(forgetting(lambda _, ask=ask: ask(), None), repeats)
+            for ask in (curve.auc, partial(by_levels, curve))
         )
         line(curve=name, question="auc", by_slopes=round(slopes, 3), by_levels=round(levels, 2),
              ratio=round(levels / slopes, 1), apart=float(f"{abs(area - same):.1e}"))
+    for name, make in LEVELS.items():
+        curve, levels = make(), np.linspace(0.0, 1.0, 1001)
+        (lines, found), (alone, same) = (
+            median_and_result(forgetting(ask, levels), repeats)
+            for ask in (curve, partial(started_alone, curve))
+        )
+        line(curve=name, question="1001 levels", starts_by_lines=round(lines, 2),
+             own_starts=round(alone, 2), ratio=round(alone / lines, 1),
+             apart=float(f"{np.max(np.abs(found - same)):.1e}"))
     for name, (curve, size, delta) in GROUPS.items():
         slow = Curve(Group(symmetrised(curve.experiment), size))
         (counted, ends), (searched, others) = (

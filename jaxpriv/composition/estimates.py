@@ -11,6 +11,7 @@ from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.rare import beside_others, rare
 from jaxpriv.composition.summed import running_sums
+from jaxpriv.stats import norm
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.pair import safe_log
@@ -25,6 +26,7 @@ _SETTLED, _HALVED = 1e-9, 60  # of logarithms; bisections
 _BLUR = 1e-2  # width of log delta's brackets on a lattice from which on these say too little
 _AT_END = 1e-5  # of the search's reach
 _WIDENED, _WIDER = 12, 16.0  # times; by which factor
+_APART, _LAST = 0.25, 150  # normal quantiles of levels whose slopes are approximated; how many
 _TRIES, _REACH = 32, 4.0  # distances of two middles from where the saddle-point approximation is
 
 
@@ -108,7 +110,7 @@ class Profile:
     def search(self, shortfall, start):
         """(Where an increasing function of eps crosses zero, near `start`; is that well known?)"""
         reach = _REACH * laid.distance(self.entry, self.tables)
-        least, most = -self.entry.loss_bound(True), self.entry.loss_bound(False)
+        least, most = -self.entry.finite_bound(True), self.entry.finite_bound(False)
         low, high = np.maximum(start - reach, least), np.minimum(start + reach, most)
         eps = newton_in_bracket(shortfall, low, high, _TRIES, start)
         over = ~(np.abs(shortfall(eps)[0]) <= _SETTLED)
@@ -196,10 +198,23 @@ def _slopes(profile, alpha):
         return np.where(small, log_alpha - value, rest - log_rest), -slope * np.where(
             small, 1.0, np.exp(value - rest))
 
-    start = centred.approximate(entry, profile.tables, log_alpha, log_rest)
-    found, sure = profile.search(shortfall, start)
+    found, sure = profile.search(shortfall, _started(profile, alpha))
     # next to 1 the logarithm of alpha has no digits left for a lattice of its own either
     return _or_alone(entry, centred.slope_of, alpha, found, sure | (log_rest < _NOTHING))
+
+
+def _started(profile, alpha):
+    """Roughly the slopes: saddle-point approximations at fixed quantiles, and lines between them.
+
+    Of a normal law eps is a line in the normal quantile of alpha.
+    """
+    quantile = np.clip(norm.ppf(alpha) / _APART, -_LAST, _LAST)
+    below = np.floor(quantile)
+    knots, index = np.unique(np.stack([below, below + 1]), return_inverse=True)
+    logs = norm.logcdf(_APART * knots), norm.logcdf(-_APART * knots)
+    at = centred.approximate(profile.entry, profile.tables, *logs)
+    left, right = at[index.reshape(2, -1)]
+    return left + (quantile - below) * (right - left)
 
 
 def epsilons(entry, log_delta):

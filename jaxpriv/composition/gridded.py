@@ -84,14 +84,21 @@ class Gridded(MuOfSteps, Directed):
         return result
 
     def loss_bound(self, reverse):
+        return self._total(lambda experiment, r: experiment.loss_bound(r), reverse)
+
+    def finite_bound(self, reverse):
+        """The largest loss but for what tells everything; inf where no largest one is known."""
+        return self._total(_finite_bound, reverse)
+
+    def _total(self, bound, reverse):
+        """Of all steps' bound(experiment, reverse)."""
+
         def total(reverse):
-            bounds = [
-                xp.sum(
-                    xp.where(step.count > 0, step.count * step.experiment.loss_bound(reverse), 0.0),
-                    -1,
-                )
+            each = [
+                xp.where(step.count > 0, step.count * bound(step.experiment, reverse), 0.0)
                 for step in self.steps
             ]
+            bounds = [xp.sum(one, -1) for one in each]
             return sum(bounds[1:], bounds[0])
 
         return xp.where(self.flipped ^ reverse, total(True), total(False))
@@ -153,9 +160,9 @@ class Gridded(MuOfSteps, Directed):
             found[where] = part
         return found
 
-    def smoothness(self):
+    def smooth(self):
         """Whatever is added to a loss that has a density has one."""
-        return 1e-9 if any(map(_has_density, self.steps)) else None
+        return any(map(_has_density, self.steps))
 
     def full(self):
         return all(step.experiment.full() for step in self.steps)
@@ -336,6 +343,14 @@ def _members_of(step):
     return xp.broadcast_shapes(
         step.experiment.batch_shape(), *map(xp.shape, jax.tree.leaves(step.count))
     )
+
+
+def _finite_bound(experiment, reverse):
+    bound = experiment.loss_bound(reverse)
+    if not experiment.finite:
+        return bound
+    last = experiment.atoms(reverse)[1]
+    return xp.where(xp.isfinite(bound) | xp.isnan(last), bound, last)
 
 
 def _has_density(step):

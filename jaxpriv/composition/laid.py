@@ -41,7 +41,7 @@ def near(entry, tables, eps):
     apart = distance(entry, tables)
     if not (np.isfinite(apart) and apart > 0):
         return np.asarray(eps)
-    low, high = -entry.loss_bound(True), entry.loss_bound(False)
+    low, high = -entry.finite_bound(True), entry.finite_bound(False)
     middle = np.round(eps / apart) * apart
     return np.clip(middle, low + 0.25 * apart, high - 0.25 * apart)
 

@@ -60,12 +60,13 @@ class Discrete(Envelope):
 
     def vertices(self):
         """Logarithms of type I error, power and their complements when the k highest losses are
-        rejected, k = 0, 1, ...
+        rejected, k = 0, 1, ...; all of them are 1, which their sum is only to rounding.
         """
 
         def below(mass):
             total = xp.flip(_log_cumulated(mass), -1)
-            return xp.concatenate([total, xp.full_like(total[..., :1], -xp.inf)], -1)
+            one = xp.zeros_like(total[..., :1])
+            return xp.concatenate([one, total[..., 1:], one - xp.inf], -1)
 
         def above(mass):
             return xp.flip(below(xp.flip(mass, -1)), -1)
@@ -125,9 +126,8 @@ class Discrete(Envelope):
             return xp.exp(xp.take_along_axis(column, index + shift, -1)[..., 0])
 
         width = at(log_alpha, 1) - at(log_alpha, 0)
-        share = xp.where(
-            width > 0, (alpha - at(log_alpha, 0)) / xp.where(width > 0, width, 1.0), 1.0
-        )
+        share = (alpha - at(log_alpha, 0)) / xp.where(width > 0, width, 1.0)
+        share = xp.where((width > 0) & (share < 1), share, 1.0)
         return tuple(
             safe_log((1 - share) * at(column, 0) + share * at(column, 1))
             for column in (log_beta, log_power)

@@ -20,11 +20,13 @@ class Envelope(Experiment):
     That is exact on straight pieces, and elsewhere an error of eps enters squared.
     """
 
-    def smoothness(self):
-        """What two sums over a curve without corners and straight pieces may differ by where both
-        are the integral, or None where it may have some.
-        """
-        return None
+    def smooth(self):
+        """Has the curve no corners and no straight pieces for sure?"""
+        return False
+
+    def polygon(self):
+        """Is the curve straight between `kinks` for sure?"""
+        return self.finite
 
     @abstractmethod
     def find_slope(self, alpha, reverse):

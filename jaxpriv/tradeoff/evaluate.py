@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._checks import UNIT, Domain, check_domain
-from jaxpriv.tradeoff.area import smooth_auc
+from jaxpriv.tradeoff.area import area
 from jaxpriv.tradeoff.envelope import Envelope
 from jaxpriv.tradeoff.gaussian_mu import certified_mu
 from jaxpriv.tradeoff.gaussian_pairs import NormalShift
@@ -23,6 +23,7 @@ from jaxpriv.tradeoff.stepping import (
     power_near_slope,
     profile_bounds,
 )
+from jaxpriv.tradeoff.subsampled import Reversed
 
 REAL = Domain(-np.inf, np.inf, "[-inf, inf]")
 LOG = Domain(-np.inf, 0.0, "[-inf, 0]", -1.0)
@@ -185,8 +186,11 @@ def auc(experiment, zero):
     closed = experiment.auc()
     if closed is not None:
         return closed
-    if not xp.any_jax(experiment, zero) and isinstance(experiment, Envelope):
-        found = smooth_auc(experiment, zero.shape)
+    # with the hypotheses exchanged it is the same
+    either = experiment.base if isinstance(experiment, Reversed) else experiment
+    curved = isinstance(either, Envelope) and not either.polygon()
+    if curved and not xp.any_jax(either, zero):
+        found = area(either, zero.shape)
         if found is not None:
             return found
     ends = xp.broadcast_to(

@@ -173,7 +173,7 @@ class Group(Experiment):
         the e_i, log delta at each) is zero; else None.
         """
         curve = self._estimated
-        smooth = isinstance(curve, Envelope) and curve.smoothness() is not None
+        smooth = isinstance(curve, Envelope) and curve.smooth()
         if xp.any_jax(wanted, self) or not smooth:
             return None
         return followed(curve, self.size, wanted, excess)

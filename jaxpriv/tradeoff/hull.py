@@ -153,10 +153,13 @@ class Hull(Envelope):
     def straight(self):
         return any(member.straight() for member in self.members)
 
-    def smoothness(self):
+    def polygon(self):
+        """Where one curve takes over from another is not known."""
+        return len(self.members) == 1 and self.members[0].finite
+
+    def smooth(self):
         """But for where one direction takes over from the other."""
-        known = [m.smoothness() if isinstance(m, Envelope) else None for m in self.members]
-        return None if any(one is None for one in known) else _largest(known)
+        return all(isinstance(m, Envelope) and m.smooth() for m in self.members)
 
     def full(self):
         return all(member.full() for member in self.members)

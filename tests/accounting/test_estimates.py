@@ -132,12 +132,27 @@ def check_leaps():
     step = Step(behind(response.experiment), np.full(1, float(steps)))
     lattice = jaxpriv.Curve(Gridded((step,), np.zeros((), bool)))
     alpha = np.array([1e-5, 0.01, 0.1, 0.3, 0.5, 0.9])
-    np.testing.assert_allclose(lattice(alpha), response.compose(steps)(alpha), rtol=2e-4)
+    np.testing.assert_allclose(lattice(alpha), response.compose(steps)(alpha), rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_leaps():
     check_leaps()
+
+
+def check_starts():
+    """Lines between a few levels are nearly as good a start as each level's own approximation."""
+    entry = W.laplace(0.5).compose(10).experiment
+    profile = estimates.Profile(entry)
+    alpha = np.concatenate([10.0 ** -np.arange(1.0, 300, 30), np.linspace(0.05, 0.999, 7)])
+    with np.errstate(invalid="ignore"):
+        own = centred.approximate(entry, profile.tables, np.log(alpha), np.log1p(-alpha))
+    apart = laid.distance(entry, profile.tables)
+    np.testing.assert_allclose(estimates._started(profile, alpha), own, rtol=0, atol=0.1 * apart)
+
+
+def test_starts():
+    check_starts()
 
 
 LOUD = [(0.05, 0.3, 2, 0.1), (0.05, 0.01, 10, 1e-5)]
@@ -195,7 +210,8 @@ SLIPS = [
     (estimates, "running_sums", off_by_one,
      lambda: test_points_are_those_of_a_lattice_around_each("atoms")),
     (estimates, "_GOOD", np.inf, far_from_the_middle),
-    (estimates, "_SETTLED", np.inf, check_leaps),
+    (estimates, "_SETTLED", np.inf, check_far_leaps),
+    (estimates, "_APART", 8.0, check_starts),
     (centred, "ends", lambda entry, tables: (np.inf, -np.inf), check_far_leaps),
 ]  # fmt: skip
 

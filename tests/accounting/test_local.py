@@ -212,6 +212,20 @@ def test_who_does_not_know_the_other_bit(epsilon, optimised, categories):
         assert power <= curve.power(min(level, 1.0)) + 1e-12
 
 
+@pytest.mark.parametrize("wrap", [float, jnp.asarray], ids=["numpy", "jax"])
+def test_levels_at_the_end_and_at_corners(wrap):
+    """Sums of all masses are 1 to rounding only: a level of 1 lay beyond them, where f was NaN."""
+    for epsilon in np.linspace(0.1, 5.0, 9):
+        for one in (relaxed.k_ary_randomized_response(epsilon, 5),
+                    relaxed.unary_encoding(epsilon, 7), worst_case.approximate_dp(epsilon, 0.1)):
+            for curve in (one, one.reversed()):
+                assert curve(wrap(1.0)) == 0.0
+                assert curve.power(wrap(1.0)) == 1.0
+                for corner in curve.experiment.kinks(False):
+                    near = np.nextafter(corner, [0.0, 1.0])
+                    assert np.all(np.isfinite([curve(wrap(level)) for level in near]))
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5, 40.0])
 def test_many_other_bits(epsilon):
     curve = relaxed.unary_encoding(epsilon, 64)
