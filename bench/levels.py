@@ -9,7 +9,8 @@ widest bracket is, and at four lines that all questions share against lines for 
 allocation: lines at fixed places against a line for each question; over several epochs one lattice
 for three losses next to each other against three; mu with a slack by wide brackets first against
 narrow ones from the start. Shuffled batches of several epochs at thirty losses: lattices that serve
-those next to them against one for each.
+those next to them against one for each. Reports and discrete noise at thirteen levels: outcomes
+that are counted against lattices, and how wide the widest brackets of both are.
 
     python bench/levels.py [--repeats 5]
 
@@ -20,6 +21,8 @@ levels that nobody asked for before; `ratio` is the median of the rounds' ratios
 import argparse
 import statistics
 import time
+from contextlib import nullcontext
+from unittest import mock
 
 import numpy as np
 from timing import line
@@ -82,6 +85,20 @@ def rare_beside_others():
     }
 
 
+def counted():
+    import jaxpriv
+    from jaxpriv import worst_case
+
+    return {
+        "counts with discrete Gaussian noise": worst_case.discrete_gaussian(0.9).compose(5),
+        "reports": jaxpriv.compose(worst_case.k_ary_randomized_response(1.0, 10).compose(10),
+                                   worst_case.rappor(0.5, 2).subsample(0.1)),
+        "reports and counts": jaxpriv.compose(
+            worst_case.unary_encoding(0.5), worst_case.discrete_laplace(2.0, 2).subsample(0.01),
+            worst_case.approximate_dp(0.1, 1e-6).compose(20)).symmetric(),
+    }
+
+
 def dealt():
     from jaxpriv import worst_case
 
@@ -94,8 +111,17 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     repeats = parser.parse_args(arguments).repeats
+    from jaxpriv import _stored as stored
     from jaxpriv import worst_case
-    from jaxpriv.composition import enclosure, frequencies, interpolated, kept, ladder, laid
+    from jaxpriv.composition import (
+        enclosure,
+        enumerated,
+        frequencies,
+        interpolated,
+        kept,
+        ladder,
+        laid,
+    )
     from jaxpriv.composition.between import Between
     from jaxpriv.tradeoff import averaged, lognormal_mean, slack, solve
     from jaxpriv.tradeoff.experiment import Experiment
@@ -132,6 +158,15 @@ def main(arguments=None):
         line(curve=name, widest=f"{np.max(high - low):.2g}")
         compare(name, curve, certified, 1, levels[::4], (ladder._ladders, "most", 0),
                 ("shared", "own"), rtol=1e-2)
+    for name, curve in counted().items():
+        without = enumerated, "_MOST", 0
+        compare(name, curve, certified, repeats, levels, without, ("counted", "lattices"), rtol=0.1)
+        with_lattices = mock.patch.object(*without)
+        for side, means in {"counted": nullcontext(), "lattices": with_lattices}.items():
+            with means:
+                stored.forget()
+                low, high = curve.beta_bounds(levels)
+            line(curve=name, by=side, widest=f"{np.max(high - low):.2g}")
     for name, curve in dealt().items():
         compare(name, curve, certified, repeats, levels,
                 (lognormal_mean, "middle", lambda own, x: float(x)), ("places", "each"), rtol=1e-7)

@@ -148,10 +148,10 @@ class Curve(Meaning):
 
         Closed form for the Gaussian pair. Compositions, by NumPy: 1 - (1 - delta(0))^2/2 -
         1/2 int_0^inf (alpha^2 + alpha_r^2) e^eps d eps, alpha the levels at which lines of slope
-        -e^eps touch in both directions, to about 1e-12 (sampled steps), 1e-9 (on lattices) or 1e-6
-        (there, where all losses are discrete). Elsewhere, and in programs, Gauss-Legendre on
-        panels of alpha graded to both ends and cut at the curve's kinks, to about 1e-12 (1e-4
-        where straight pieces end at levels that are not known in closed form).
+        -e^eps touch in both directions, to about 1e-12 (sampled steps, counted outcomes), 1e-9 (on
+        lattices) or 1e-6 (there, where losses have atoms). Elsewhere, and in programs,
+        Gauss-Legendre on panels of alpha graded to both ends and cut at the curve's kinks, to about
+        1e-12 (1e-4 where straight pieces end at levels that are not known in closed form).
 
             >>> import jaxpriv
             >>> print(f"{jaxpriv.worst_case.gaussian(1.0).auc():.4f}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxpriv.composition import centred, grid, grown, laid, summed
 from jaxpriv.composition.beside import beside_of
+from jaxpriv.composition.enumerated import enumerated_of
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.rare import beside_others, rare
 from jaxpriv.composition.summed import running_sums
@@ -143,6 +144,9 @@ class Profile:
 
 def contacts(entry, eps):
     """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""
+    counted = enumerated_of(entry)
+    if counted is not None:
+        return counted.contacts(eps)
     seldom = rare(entry)
     if seldom is not None:
         log_delta, point = seldom.contacts(eps)
@@ -180,6 +184,9 @@ def _blurred(entry, eps):
 
 def slopes(entry, alpha):
     """The eps at which alpha (k,) is the type I error."""
+    counted = enumerated_of(entry)
+    if counted is not None:
+        return counted.slopes(alpha)
     seldom = rare(entry)
     if seldom is not None:
         return np.asarray([seldom.slope(a) for a in alpha])
@@ -219,6 +226,9 @@ def _started(profile, alpha):
 
 def epsilons(entry, log_delta):
     """The eps at which log delta is `log_delta` (k,)."""
+    counted = enumerated_of(entry)
+    if counted is not None:
+        return counted.epsilons(log_delta)
     seldom = rare(entry)
     if seldom is not None:
         return np.asarray([seldom.epsilon(level) for level in log_delta])

@@ -12,6 +12,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.composition import chain, grid, laid, summed
 from jaxpriv.composition.centred import solved, start_of
+from jaxpriv.composition.enumerated import enumerated_of
 from jaxpriv.tradeoff.experiment import ANY, DEEPEST
 from jaxpriv.tradeoff.stepping import stepped_out
 
@@ -21,6 +22,7 @@ _FAR = 1e-3  # width of log delta from which on an end gets a law at uneven loss
 _HELPLESS = 0.1  # width from which on a lattice is tried where these were the first
 _HOPELESS = 10.0  # width of log delta around which no end of epsilon verifies
 _ROUNDING = 1e-12  # of logarithms of probabilities
+_UNCOUNTED = -650.0  # log delta below which outcomes that can be counted are not followed
 _NEAR = 1e-10  # of eps, around which the ends are stepped out
 _USELESS = 1e7  # so many times too wide is what does not fit: only the largest lattice may help
 _SLOW = 0.5  # order from which on points help: the lattice's own errors shrink with the second
@@ -32,10 +34,10 @@ def brackets(entry, center, ends, beside=None):
     """
     if xp.any_jax(entry, center, ends):
         return _on(entry.law(center, entry.tables()), ends)
-    if entry.width is not None and entry.width >= ANY:
+    counted = enumerated_of(entry)
+    if counted is None and entry.width is not None and entry.width >= ANY:
         return _on(entry.law(center, entry.tables(), grid.SIZES[0]), ends)
-    steps = chain.chain_of(entry.steps, entry.flipped)
-    first, labelled = steps is not None and steps.seldom, Labelled(entry)
+    labelled = Labelled(entry)
     known = [np.full(ends.shape, -np.inf), np.zeros(ends.shape), np.ones(ends.shape)]
 
     def too_wide(enough):
@@ -51,6 +53,12 @@ def brackets(entry, center, ends, beside=None):
         add(labelled.lower(tables, law, size, ends, lower, upper), upper, rate)
         return too_wide(_NARROW)
 
+    if counted is not None:
+        add(*counted.brackets(ends))
+        if not np.any((known[1] < _UNCOUNTED) & (ends < entry.finite_bound(False))):
+            return tuple(known)
+    steps = chain.chain_of(entry.steps, entry.flipped)
+    first = steps is not None and steps.seldom
     if first:
         add(*by_chain(steps, center, ends))
         if too_wide(_HELPLESS) <= 1:
@@ -83,6 +91,11 @@ def epsilon_bracket(entry, lowest, log_delta, beside):
         nonlocal low, high
         low, high = np.fmax(low, found[0]), np.fmin(high, found[1])
 
+    counted = enumerated_of(entry)
+    if counted is not None:
+        add(counted.epsilon_bracket(lowest, log_delta))
+        if lowest > _UNCOUNTED:
+            return low, high
     if first:
         add(chain.epsilon_bracket(steps, lowest, log_delta))
         if high - low <= (_HELPLESS * high if enough is None else enough):

@@ -161,7 +161,7 @@ def one_step(experiment, reverse, known, aim, size, floor):
     beyond = found.above * (1 + 2000 * ULP) + LEAST
     if not np.sum(mass) <= _ALL:
         mass = np.zeros(mass.shape)  # tests that do not agree say nothing
-    return Sides(Law(points, upper, beyond), _some(loss, mass, 0.0), False)
+    return Sides(Law(points, upper, beyond), some_of(loss, mass, 0.0), False)
 
 
 def _joined(known, experiment, reverse, more):
@@ -183,7 +183,7 @@ def _chosen(known, aim, size, floor):
     return _points(known.loss, up, down, aim, size, floor)
 
 
-def _some(loss, mass, endless):
+def some_of(loss, mass, endless):
     """The law of those outcomes that happen."""
     happens = mass > 0
     return Law(loss[happens], mass[happens], endless)
@@ -204,7 +204,7 @@ def _outcomes(experiment):
     def rounded(sign):
         own, loss = mass * (1 + sign * 2000 * ULP), known.loss[finite]
         endless = float(np.sum(own[known.loss == np.inf]))
-        return _some(loss + sign * 8 * ULP * np.abs(loss), own[finite], endless)
+        return some_of(loss + sign * 8 * ULP * np.abs(loss), own[finite], endless)
 
     return Sides(rounded(1), rounded(-1), True)
 
@@ -212,13 +212,13 @@ def _outcomes(experiment):
 def together(one, other, aim, size, floor):
     """The `Sides` of two mechanisms seen together, at about `size` losses."""
     if one.plain and other.plain:
-        sides = (_gathered(one.upper, other.upper, 1), _gathered(one.lower, other.lower, -1))
+        sides = (gathered(one.upper, other.upper, 1), gathered(one.lower, other.lower, -1))
         found = Sides(*sides, plain=True)
         if found.upper.loss.size <= size:
             return found
     if not one.upper.loss.size or not other.upper.loss.size:  # all is told
         return Sides(
-            _gathered(one.upper, other.upper, 1), _gathered(one.lower, other.lower, -1), True
+            gathered(one.upper, other.upper, 1), gathered(one.lower, other.lower, -1), True
         )
     points = _points_of_both(one.upper, other.upper, aim, size, floor)
     return Sides(_moved_up(one.upper, other.upper, points),
@@ -245,7 +245,7 @@ def _rounded(sums, sign):
     return 1 + sign * (sums + 64) * ULP
 
 
-def _gathered(one, other, sign):
+def gathered(one, other, sign):
     """All pairs of outcomes, of which those whose losses rounding does not tell apart are one."""
     loss, mass = _pairs(one, other, sign)
     order = np.argsort(loss)
@@ -256,7 +256,7 @@ def _gathered(one, other, sign):
         return Law(loss, mass, _endless(one, other, sign))
     ends = np.append(starts[1:], loss.size) - 1
     together = np.add.reduceat(mass, starts) * _rounded(loss.size, sign)
-    return _some(loss[ends] if sign > 0 else loss[starts], together, _endless(one, other, sign))
+    return some_of(loss[ends] if sign > 0 else loss[starts], together, _endless(one, other, sign))
 
 
 def _endless(one, other, sign):
@@ -296,7 +296,7 @@ def _merged(one, other, points):
     mean = np.minimum(falls / total, 1.0) * _rounded(2 * mass.size, -1)
     rise = -np.log1p(-mean)
     merged = points + rise - 8 * ULP * (np.abs(points) + rise)
-    return _some(merged, total * _rounded(mass.size, -1), _endless(one, other, -1))
+    return some_of(merged, total * _rounded(mass.size, -1), _endless(one, other, -1))
 
 
 def _points_of_both(one, other, aim, size, floor):

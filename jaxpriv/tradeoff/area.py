@@ -20,10 +20,10 @@ import jax
 import numpy as np
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-# log delta, without what tells everything, where the integral ends: alpha falls and
-# e^eps alpha = -delta', so that what is left is alpha delta at most
+# log delta, in units of the advantage and without what tells everything, where the integral ends:
+# alpha falls and e^eps alpha = -delta', so that what is left is alpha delta at most
 _DEEP = -20.0
-_SAME = 1e-10  # what a panel's halves may add up to differently
+_SAME = 1e-9  # of the advantage: what a panel's halves may add up to differently
 # panels to begin with; how often they are halved, and how many at once: beyond it is noise
 _PANELS, _HALVED, _MOST = 4, 40, 1024
 
@@ -31,17 +31,18 @@ _PANELS, _HALVED, _MOST = 4, 40, 1024
 def area(experiment, shape):
     """The area under the ROC curve, or None where nothing ends the integral."""
     directions = (False,) if experiment.reversed() is experiment else (False, True)
-    told = [experiment.log_told(reverse)[1] for reverse in directions]
-    deep = [np.broadcast_to(np.logaddexp(most, _DEEP), shape) for most in told]
+    most = experiment.log_delta(np.zeros(shape), False)
+    deep = [np.logaddexp(experiment.log_told(reverse)[1], most + _DEEP) for reverse in directions]
     ends = [experiment.epsilon(at, reverse) for at, reverse in zip(deep, directions)]
     if not np.isfinite(ends).all():
         return None
-    rest = 0.5 * (1 - np.exp(experiment.log_delta(np.zeros(shape), False))) ** 2
-    squares = sum(_squares(experiment, end, reverse) for end, reverse in zip(ends, directions))
-    return 1 - rest - squares / len(directions)
+    advantage = np.exp(most)
+    squares = sum(_squares(experiment, end, reverse, _SAME * advantage)
+                  for end, reverse in zip(ends, directions))
+    return 1 - 0.5 * (1 - advantage) ** 2 - squares / len(directions)
 
 
-def _squares(experiment, end, reverse):
+def _squares(experiment, end, reverse, same):
     """int alpha^2 e^eps d eps up to `end`."""
     left, width = np.arange(_PANELS) / _PANELS, 1 / _PANELS
     whole, total = _panels(experiment, end, reverse, left, width), 0.0
@@ -51,7 +52,7 @@ def _squares(experiment, end, reverse):
         parts = _panels(experiment, end, reverse, halves.ravel(), width)
         parts = parts.reshape(halves.shape + end.shape)
         sums = parts.sum(1)
-        differ = np.abs(sums - whole) > _SAME
+        differ = np.abs(sums - whole) > same
         again = differ.reshape(len(left), -1).any(1)
         again &= again.sum() <= _MOST
         total = total + sums[~again].sum(0)

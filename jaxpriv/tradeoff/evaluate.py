@@ -271,6 +271,9 @@ def _beta_by_lines(experiment, level, inside):
     least, most = power_near_slope(experiment, level, 32 * ulp)
     high = (1 - least) * (1 + 2 * ulp)
     high = xp.minimum(high, beyond_zero(experiment, level, inside & (least <= level)))
+    # f ends where the null's outcomes that tell everything begin, of which no line tells
+    told = xp.exp(experiment.log_told(True)[0]) * (1 - 16 * ulp)
+    high = xp.where(1 - level <= told, 0.0, high)
     return xp.maximum((1 - most) * (1 - 2 * ulp), 0.0), xp.minimum(high, 1.0)
 
 

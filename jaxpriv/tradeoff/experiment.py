@@ -185,6 +185,14 @@ class Experiment(ABC):
         none = xp.full(self.batch_shape(), xp.nan, xp.result_type(*jax.tree.leaves(self)))
         return none, none
 
+    def listed(self, reverse):
+        """(the `Discrete` of all outcomes of a direction, by how much their losses may be off), by
+        NumPy, of scalar parameters; None where they are not few. Those that neither hypothesis
+        makes more likely than 1e-300 may be missing.
+        """
+        del reverse
+        return None
+
     def slopes(self, alpha):
         """The slopes of both directions at one alpha."""
         return self._both_ways(lambda reverse: self.slope(alpha, reverse))

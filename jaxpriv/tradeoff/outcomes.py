@@ -3,6 +3,7 @@
 from abc import abstractmethod
 
 import jax
+import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._derived import resolved
@@ -63,6 +64,9 @@ class Outcomes(Experiment):
 
     def atoms(self, reverse):
         return self._discrete().atoms(reverse)
+
+    def listed(self, reverse):
+        return self.spelled((), np.float64).listed(reverse)
 
     def kinks(self, reverse):
         return self._discrete().kinks(reverse)

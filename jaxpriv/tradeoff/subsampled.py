@@ -124,6 +124,9 @@ class Reversed(Pair):
     def straight(self):
         return self.base.straight()
 
+    def listed(self, reverse):
+        return self.base.listed(not reverse)
+
     def auc(self):
         return self.base.auc()
 

@@ -31,6 +31,7 @@ _AROUND = 4  # of a whole number that a continuous law's quantile is near to
 _SIDES = 3  # outcomes on either side of a level, which is known to rounding
 _MANY = 1000  # tests of a lattice, most of which are the same
 _KINKS = 64  # on either side of the middle
+_DEEP, _LISTED = -700.0, 4096  # log of a tail beyond which outcomes are not listed; how many are
 
 
 class WholeNoise(Envelope):
@@ -101,6 +102,24 @@ class WholeNoise(Envelope):
         up_p, down_p = self.log_tails(k)
         up_q, down_q = self.log_tails(k - self.sensitivity)
         return Point(up_p, down_p, down_q, up_q)
+
+    def listed(self, reverse):
+        """From where both tails are negligible on, or up to where all losses are the same."""
+        del reverse
+        far = self.quantile(np.float64(_DEEP))
+        reach = 0.0 if self.bounded else np.ceil(far) + 2.0
+        if not self.sensitivity + 2 * reach <= _LISTED:
+            return None
+        k = np.arange(-reach, self.sensitivity + reach + 1)
+        own = self.aligned(k.shape, np.float64)
+        null, alternative = own.log_mass(k), own.log_mass(k - self.sensitivity)
+        if self.bounded:
+            first, last = (own.tests(k + side) for side in (1, 0))
+            null[0], alternative[0] = first.log_specificity[0], first.log_beta[0]
+            null[-1], alternative[-1] = last.log_alpha[-1], last.log_power[-1]
+        loss = own.loss_at(k)
+        doubt = 16 * np.finfo(np.float64).eps * (np.abs(loss) + own.loss_size())
+        return Discrete(null, alternative, loss, xp.zeros_like(loss[0])), doubt
 
     def touch(self, eps, reverse):
         del reverse
@@ -298,6 +317,17 @@ class SampledWhole(Subsampled):
         mix = self.alternative.mix
         p, q = pair
         return (mix(q, p), q) if reverse else (p, mix(p, q))
+
+    def listed(self, reverse):
+        """The base's, blended: between two of its losses a blended one grows by less."""
+        known = self.base.listed(False)
+        if known is None:
+            return None
+        (base, doubt), sign = known, -1.0 if reverse else 1.0
+        null, alternative = self._blended((base.null, base.alternative), reverse)
+        loss = sign * sampled_loss(sign * base.loss, self.rate)
+        doubt = doubt + 16 * np.finfo(np.float64).eps * np.abs(loss)
+        return Discrete(null, alternative, loss, xp.zeros_like(loss[0])), doubt
 
     def _tests(self, k, reverse):
         point = self.base.tests(k)

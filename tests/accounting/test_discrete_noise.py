@@ -235,7 +235,7 @@ def test_few_steps(case, rate, steps):
     kind, spread, sensitivity = case
     pair = masses(*case)
     if kind == "laplace":  # outcomes beyond either end tell what the ends tell
-        middle = slice(len(pair[0]) // 2 - 40, len(pair[0]) // 2 + 40)
+        middle = slice(len(pair[0]) // 2 - 70, len(pair[0]) // 2 + 70)
         pair = tuple(law[middle] for law in pair)
     curve = MAKERS[kind](spread, sensitivity)
     if rate < 1:

@@ -147,7 +147,7 @@ def test_all_is_told():
 def test_each_pair_of_a_law_and_itself_counts_for_both_orders():
     own = step(1.0, 0.1)
     law = uneven.one_step(own, False, uneven.tails(own, False), None, 64, 1e-12).upper
-    once, both = (uneven._gathered(law, other, 1) for other in (law, uneven.Law(*law)))
+    once, both = (uneven.gathered(law, other, 1) for other in (law, uneven.Law(*law)))
     eps = np.linspace(-0.2, 2.0, 9)
     found = [np.sum(one.mass * -np.expm1(np.minimum(eps[:, None] - one.loss, 0.0)), -1)
              for one in (once, both)]
