@@ -162,7 +162,7 @@ def contacts(entry, eps):
 def log_deltas(entry, eps):
     """log delta at eps (k,), within certified brackets where the lattice is far off."""
     found = contacts(entry, eps)[:, 0]
-    if beside_others(entry):
+    if beside_others(entry) and enumerated_of(entry) is None:
         few = beside_of(entry)
         for k in np.flatnonzero(_blurred(entry, eps)):
             lower, upper, _ = grown.brackets(entry, eps[k], eps[k, None], few)

@@ -19,6 +19,7 @@ from jaxpriv.composition.beside import beside_of
 from jaxpriv.composition.centred import epsilon_of, log_rest_of, slope_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.entrywise import alike
+from jaxpriv.composition.enumerated import enumerated_of
 from jaxpriv.composition.mu import MuOfSteps
 from jaxpriv.composition.tables import Step, tables_of
 from jaxpriv.stats._logspace import log1mexp
@@ -404,7 +405,7 @@ def _near_several(entry, center, ends):
     """
     found = np.full((3, *ends.shape), np.nan)
     good, few = np.zeros(ends.shape, bool), beside_of(entry)
-    if ends.shape[1] > laid.FEW:
+    if ends.shape[1] > laid.FEW and enumerated_of(entry) is None:
         middle = laid.near(entry, entry.tables(), ends)
         for shared in np.unique(middle):
             here = middle == shared
