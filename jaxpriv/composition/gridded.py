@@ -165,6 +165,9 @@ class Gridded(MuOfSteps, Directed):
         """Whatever is added to a loss that has a density has one."""
         return any(map(_has_density, self.steps))
 
+    def cornered(self):
+        return not self.smooth()
+
     def full(self):
         return all(step.experiment.full() for step in self.steps)
 

@@ -12,6 +12,7 @@ _PATIENT = 2  # rounds in which the highest bound has to fall
 _TOLERANCE = 2e-7  # relative, by which a bound may exceed the level
 _ROUGH = 1e-3  # the same of rough bounds
 _POINTS = 17
+_CORNERS = 257  # points of a look for the highest of many corners
 
 
 def supremum(look, stop, least=0.0, most=10, first=None):
@@ -82,11 +83,14 @@ def supremum(look, stop, least=0.0, most=10, first=None):
     return reached, xp.maximum(settled, xp.max(bounds))
 
 
-def summit(height, high, looks=4):
+def summit(height, high, corners=False):
     """Where height (points (k, ...) -> (k, ...)) is largest on [0, high], elementwise: of 17 points
     the best, then of 17 between its neighbours, and so on; at last the top of the parabola.
+
+    corners: is it the largest of many, and at a corner? Then of more points, and no parabola helps.
     """
-    offsets = xp.linspace(-1.0, 1.0, _POINTS, dtype=high.dtype)
+    count, looks = (_CORNERS, 6) if corners else (_POINTS, 4)
+    offsets = xp.linspace(-1.0, 1.0, count, dtype=high.dtype)
     offsets = offsets.reshape((-1,) + (1,) * high.ndim)
 
     def look(_, state):
@@ -96,7 +100,7 @@ def summit(height, high, looks=4):
         values = height(points)
         index = xp.argmax(values, 0)[None]
         best = xp.take_along_axis(points, index, 0)[0]
-        inner = xp.clip(index, 1, _POINTS - 2)
+        inner = xp.clip(index, 1, count - 2)
         before, top, after = (xp.take_along_axis(values, inner + k, 0)[0] for k in (-1, 0, 1))
         bend = before - 2 * top + after
         shift = xp.where(bend < 0, 0.5 * (before - after) / xp.where(bend < 0, bend, -1.0), 0.0)

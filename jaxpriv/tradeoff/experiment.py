@@ -90,6 +90,10 @@ class Experiment(ABC):
         """May the curve be straight where some loss has positive probability?"""
         return self.finite
 
+    def cornered(self):
+        """May the curve have many corners?"""
+        return self.straight()
+
     def full(self):
         """Is the adversary the full one, whose tests a neighbour of a neighbour cannot escape?"""
         return True

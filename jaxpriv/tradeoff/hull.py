@@ -153,6 +153,9 @@ class Hull(Envelope):
     def straight(self):
         return any(member.straight() for member in self.members)
 
+    def cornered(self):
+        return any(member.cornered() for member in self.members)
+
     def polygon(self):
         """Where one curve takes over from another is not known."""
         return len(self.members) == 1 and self.members[0].finite

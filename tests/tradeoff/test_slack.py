@@ -10,6 +10,7 @@ import pytest
 import jaxpriv
 from jaxpriv import relaxed, worst_case
 from jaxpriv.tradeoff import cells, slack
+from tests.slips import check_is_red
 from tests.tradeoff.profiles import (
     brute_mu,
     brute_regret,
@@ -399,3 +400,34 @@ class TestMutations:
             lambda self, mu: tuple(bound / 2 for bound in true(self, mu)),
         )
         self.red(test_regret_of_gaussian_curves)
+
+
+CORNERED = {
+    "counts": worst_case.discrete_gaussian(0.9),
+    "several counts": worst_case.discrete_gaussian(0.9).compose(3),
+    "mixture": jaxpriv.mixture([worst_case.laplace(0.3), worst_case.laplace(2.0)], [0.3, 0.7]),
+    "reports": worst_case.randomized_response(1.0).subsample(0.2).compose(3),
+}
+
+
+def check_corners(name):
+    """Each corner of the profile is a summit of its own: of seventeen points none was near the
+    highest one, and the regret of counts 0 instead of 1.1e-3.
+    """
+    curve = CORNERED[name]
+    for mu in (0.4, 1.0):
+        low, high = curve.gdp_regret_bounds(mu)
+        assert low - 1e-9 <= curve.gdp_regret(mu) <= high + 1e-9
+        low, high = curve.gdp_mu_bounds(slack=1e-3 * mu)
+        assert low - 1e-6 <= curve.gdp_mu(slack=1e-3 * mu) <= high + 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORNERED)
+def test_corners(name):
+    check_corners(name)
+
+
+@pytest.mark.slow
+def test_slip_at_corners(monkeypatch):
+    check_is_red(monkeypatch, cells, "_CORNERS", 9, lambda: check_corners("counts"))
