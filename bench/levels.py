@@ -96,6 +96,9 @@ def counted():
         "reports and counts": jaxpriv.compose(
             worst_case.unary_encoding(0.5), worst_case.discrete_laplace(2.0, 2).subsample(0.01),
             worst_case.approximate_dp(0.1, 1e-6).compose(20)).symmetric(),
+        "Laplace noise beside reports": jaxpriv.compose(
+            worst_case.laplace(0.3), worst_case.randomized_response(0.5),
+            worst_case.approximate_dp(0.2, 1e-5)),
     }
 
 

@@ -90,12 +90,7 @@ class Chain:
         return found, found, np.stack([rate_below, rate_above])
 
     def _summed(self, law, eps, sign):
-        rest = eps[..., None] - law.loss
-        doubt = 4 * ULP * (np.abs(eps)[..., None] + np.abs(law.loss))
-        last = jax.tree.map(lambda leaf: np.asarray(leaf)[(None,) * rest.ndim], self.last)
-        last = last.aligned(rest.shape, np.float64)
-        lower, upper, rate = last.bracket(rest - doubt, rest + doubt, self.reverse)
-        return bound_of_mean(law, upper if sign > 0 else lower, rate, sign)
+        return summed_over(law, self.last, self.reverse, eps, sign)
 
 
 @np.errstate(all="ignore")
@@ -116,6 +111,20 @@ def powers(steps, known, reverse, aim, size, floor):
                 break
             power = together(power, power, aim, size, floor)
     return total
+
+
+def summed_over(law, last, reverse, eps, sign):
+    """A bound of log delta, and -d log delta/d eps, of a law and a step with scalar parameters."""
+    rest = eps[..., None] - law.loss
+    doubt = 4 * ULP * (np.abs(eps)[..., None] + np.abs(law.loss))
+    lower, upper, rate = spread(last, rest.shape).bracket(rest - doubt, rest + doubt, reverse)
+    return bound_of_mean(law, upper if sign > 0 else lower, rate, sign)
+
+
+def spread(experiment, shape):
+    """One of scalar parameters, for questions of this shape."""
+    wide = jax.tree.map(lambda leaf: np.asarray(leaf)[(None,) * len(shape)], experiment)
+    return wide.aligned(shape, np.float64)
 
 
 def bound_of_mean(law, log_delta, rate, sign):

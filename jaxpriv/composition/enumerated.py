@@ -12,19 +12,25 @@ import numpy as np
 
 from jaxpriv import _array as xp
 from jaxpriv._stored import key_of, store
+from jaxpriv.composition.beside_one import BesideOne
 from jaxpriv.composition.chain import bound_of_mean
 from jaxpriv.composition.uneven import LEAST, ULP, Law, gathered, some_of
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.discrete import Discrete
+from jaxpriv.tradeoff.pair import Pair
 from jaxpriv.tradeoff.stepping import stepped_out
+from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _MOST, _PAIRS = 4096, 1 << 21  # outcomes, and pairs of them that are gathered
+_BESIDE = 512  # outcomes beside a step that has others
 _STEPS = 1 << 17
 _kept = store(32)  # of 0.3 MB
 
 
 def enumerated_of(entry):
-    """The `Enumerated` of a composition with scalar parameters, or None."""
+    """The `Enumerated` of a composition with scalar parameters, its `BesideOne` where one step has
+    other losses, or None.
+    """
     if xp.any_jax(entry):
         return None
     return _kept.get(key_of(entry.steps, entry.flipped), lambda: _of(entry))
@@ -108,11 +114,14 @@ def _bound(law, eps, sign):
 
 @np.errstate(all="ignore")
 def _of(entry):
-    reverse, total = bool(entry.flipped), None
+    reverse, total, other = bool(entry.flipped), None, None
     for step in entry.steps:
         for member in np.flatnonzero(step.count > 0):
             experiment, count = xp.row(step.experiment, member), step.count[member]
             known = experiment.listed(reverse) if count == int(count) <= _STEPS else None
+            if known is None and count == 1 and other is None and _closed(experiment):
+                other = experiment
+                continue
             if known is None or known[0].loss.size > _MOST:
                 return None
             outcomes, doubt = known
@@ -120,7 +129,16 @@ def _of(entry):
             total = power if total is None else _together(total, power)
             if total is None:
                 return None
-    return None if total is None else Enumerated(total)
+    if total is None or (other is not None and total.middle.loss.size > _BESIDE):
+        return None
+    return Enumerated(total) if other is None else BesideOne(total, other, reverse)
+
+
+def _closed(experiment):
+    """Are its tests and its profile those of laws in closed form?"""
+    while isinstance(experiment, Reversed | Subsampled):
+        experiment = experiment.base
+    return isinstance(experiment, Pair)
 
 
 def _one(known, doubt, all_of_them):
