@@ -10,7 +10,7 @@ import jaxpriv
 from jaxpriv import _stored as stored
 from jaxpriv import relaxed, worst_case
 from jaxpriv.bridges import points
-from jaxpriv.composition import beside, enclosure, gridded, ladder
+from jaxpriv.composition import beside, enclosure, enumerated, gridded, ladder
 from jaxpriv.tradeoff import stepping
 from tests.slips import check_is_red
 
@@ -27,6 +27,15 @@ PIPELINES = {
     "relaxed laplace": (SGD, relaxed.laplace(1.0)),
     "users": (worst_case.user_level(2.0, 0.01, 500, 3), worst_case.laplace(0.2)),
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_step_alone(monkeypatch):
+    """One step beside counted outcomes would be summed over these."""
+    monkeypatch.setattr(enumerated, "_BESIDE", 0)
+    stored.forget()
+    yield
+    stored.forget()
 
 
 def by_lattices(curve, method, at):
