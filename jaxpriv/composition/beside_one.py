@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxpriv.composition.chain import spread, summed_over
 from jaxpriv.tradeoff.solve import newton_in_bracket, secant_in_bracket
-from jaxpriv.tradeoff.stepping import stepped_out
 
 _AT_ONCE = 1 << 20  # losses of the step that are asked for at once
 _FIRST, _FARTHEST = 1.0, 2.0**20  # of eps that are looked for
@@ -27,11 +26,6 @@ class BesideOne:
             low, _ = summed_over(lower, self.step, self.reverse, eps, -1)
             high, rate = summed_over(upper, self.step, self.reverse, eps, 1)
         return low, high, np.where(np.isnan(rate), np.inf, rate)
-
-    def epsilon_bracket(self, lowest, log_delta):
-        """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
-        eps = np.maximum(self.epsilons(np.reshape(log_delta, 1))[0], 0.0)
-        return stepped_out(eps, self.brackets, lowest, log_delta)
 
     def contacts(self, eps):
         """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""

@@ -18,7 +18,6 @@ from jaxpriv.composition.uneven import LEAST, ULP, Law, gathered, some_of
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.discrete import Discrete
 from jaxpriv.tradeoff.pair import Pair
-from jaxpriv.tradeoff.stepping import stepped_out
 from jaxpriv.tradeoff.subsampled import Reversed, Subsampled
 
 _MOST, _PAIRS = 4096, 1 << 21  # outcomes, and pairs of them that are gathered
@@ -66,11 +65,6 @@ class Enumerated:
         """(lower, upper) of log delta at eps (any shape), and -d log delta/d eps."""
         lower, _ = _bound(self.counted.lower, eps, -1)
         return lower, *_bound(self.counted.upper, eps, 1)
-
-    def epsilon_bracket(self, lowest, log_delta):
-        """Certified (lower, upper) of eps for log delta between `lowest` and `log_delta`."""
-        eps = np.maximum(self.epsilons(np.reshape(log_delta, 1))[0], 0.0)
-        return stepped_out(eps, self.brackets, lowest, log_delta)
 
     def contacts(self, eps):
         """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""

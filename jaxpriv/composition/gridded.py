@@ -88,8 +88,7 @@ class Gridded(MuOfSteps, Directed):
         return self._total(lambda experiment, r: experiment.loss_bound(r), reverse)
 
     def finite_bound(self, reverse):
-        """The largest loss but for what tells everything; inf where no largest one is known."""
-        return self._total(_finite_bound, reverse)
+        return self._total(lambda experiment, r: experiment.finite_bound(r), reverse)
 
     def _total(self, bound, reverse):
         """Of all steps' bound(experiment, reverse)."""
@@ -166,7 +165,8 @@ class Gridded(MuOfSteps, Directed):
         return any(map(_has_density, self.steps))
 
     def cornered(self):
-        return not self.smooth()
+        """A program would lay as many lattices at once as corners are looked for."""
+        return not xp.any_jax(self) and not self.smooth()
 
     def full(self):
         return all(step.experiment.full() for step in self.steps)
@@ -347,14 +347,6 @@ def _members_of(step):
     return xp.broadcast_shapes(
         step.experiment.batch_shape(), *map(xp.shape, jax.tree.leaves(step.count))
     )
-
-
-def _finite_bound(experiment, reverse):
-    bound = experiment.loss_bound(reverse)
-    if not experiment.finite:
-        return bound
-    last = experiment.atoms(reverse)[1]
-    return xp.where(xp.isfinite(bound) | xp.isnan(last), bound, last)
 
 
 def _has_density(step):

@@ -93,7 +93,8 @@ def epsilon_bracket(entry, lowest, log_delta, beside):
 
     counted = enumerated_of(entry)
     if counted is not None:
-        add(counted.epsilon_bracket(lowest, log_delta))
+        near = np.maximum(counted.epsilons(np.reshape(log_delta, 1))[0], 0.0)
+        add(stepped_out(near, counted.brackets, lowest, log_delta))
         if lowest > _UNCOUNTED:
             return low, high
     if first:

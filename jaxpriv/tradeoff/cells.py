@@ -83,7 +83,7 @@ def supremum(look, stop, least=0.0, most=10, first=None):
     return reached, xp.maximum(settled, xp.max(bounds))
 
 
-def summit(height, high, corners=False):
+def summit(height, high, corners):
     """Where height (points (k, ...) -> (k, ...)) is largest on [0, high], elementwise: of 17 points
     the best, then of 17 between its neighbours, and so on; at last the top of the parabola.
 

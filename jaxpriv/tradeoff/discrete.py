@@ -157,6 +157,9 @@ class Discrete(Envelope):
         own = self._towards(reverse)
         return xp.max(xp.where(own.alternative > -xp.inf, own.loss, -xp.inf), -1)
 
+    def finite_bound(self, reverse):
+        return self.atoms(reverse)[1]
+
     def gaussian_mu(self):
         """At a vertex: where G_mu lies below two vertices it lies below their
         chord, for it is convex.

@@ -175,6 +175,10 @@ class Experiment(ABC):
         nothing = xp.full_like(bound, -xp.inf)
         return nothing, xp.where(xp.isfinite(bound), nothing, 0.0)
 
+    def finite_bound(self, reverse):
+        """The largest loss but for what tells everything; inf where no largest one is known."""
+        return self.loss_bound(reverse)
+
     def last_loss(self):
         """(the largest finite loss, the probability of an infinite one),
         both exact and in both directions, or None.

@@ -47,6 +47,9 @@ class Outcomes(Experiment):
     def loss_bound(self, reverse):
         return self._discrete().loss_bound(reverse)
 
+    def finite_bound(self, reverse):
+        return self._discrete().finite_bound(reverse)
+
     def gaussian_mu(self):
         return self._discrete().gaussian_mu()
 

@@ -49,9 +49,7 @@ def regret(experiment, mu):
 
     # where the largest is does not move it (envelope theorem)
     fixed, still = xp.stop_gradient((experiment, mu))
-    # a program would lay as many lattices at once
-    corners = experiment.straight() or (experiment.cornered() and not xp.any_jax(experiment, mu))
-    eps = xp.stop_gradient(summit(heights, last, corners))
+    eps = xp.stop_gradient(summit(heights, last, experiment.cornered()))
     found = xp.maximum(height(experiment, mu, eps), 0.0)
     for reverse in directions(experiment):
         # but at the largest loss, where a profile has a kink, which moves; it is flat beyond

@@ -109,9 +109,7 @@ def _asked(experiment, slack, log_slack, reverse):
     # the eps at which the largest mu is asked for does not move it (envelope theorem), and there
     # d delta_G/d mu moves mu as delta_f and the slack move
     fixed = xp.stop_gradient(experiment)
-    # a program would lay as many lattices at once
-    corners = experiment.straight() or (experiment.cornered() and not xp.any_jax(experiment, slack))
-    eps = xp.stop_gradient(summit(height, last, corners))
+    eps = xp.stop_gradient(summit(height, last, experiment.cornered()))
     goal = target(experiment, slack, eps)
     mu = xp.stop_gradient(gaussian_mu_at(eps, xp.stop_gradient(goal)))
     some = mu > 0

@@ -431,3 +431,10 @@ def test_corners(name):
 @pytest.mark.slow
 def test_slip_at_corners(monkeypatch):
     check_is_red(monkeypatch, cells, "_CORNERS", 9, lambda: check_corners("counts"))
+
+
+def test_lattices_in_a_program():
+    """Whether a traced loss has a density is not asked: a program looks for one summit."""
+    for ask in (lambda c: c.gdp_regret(0.5), lambda c: c.gdp_mu(slack=1e-3)):
+        found = jax.eval_shape(lambda r, ask=ask: ask(worst_case.laplace(r).compose(2)), 0.5)
+        assert found.shape == ()
