@@ -11,11 +11,15 @@ from jaxpriv.composition.entrywise import alike
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import invert, log_result
 from jaxpriv.composition.line import DELTA
+from jaxpriv.composition.nearby import are_few, is_long
 from jaxpriv.composition.pieces import as_steps, grouped
 from jaxpriv.composition.quadratic import NormalTransform
+from jaxpriv.composition.stepped import Stepped
 from jaxpriv.stats._logspace import log1mexp
 
 DEEP = -300.0  # log delta below which no law follows it
+_SLOW = 9.0  # log of the frequencies of a line that takes longer than laws do
+_MANY = 16  # questions to one composition that do
 _USEFUL = 1.0  # width of its bracket below which one does
 
 
@@ -31,6 +35,25 @@ def laws_of(terms):
     return Gridded(grouped([step for term in terms for step in as_steps(term)]), np.zeros((), bool))
 
 
+def followed(terms, method, values, more=()):
+    """method(values) of few steps by their laws (`doubling`) where that takes less than transforms,
+    NaN elsewhere; None if nowhere. Both know all digits.
+    """
+    if not all(isinstance(term.transform, Stepped) for term in terms):
+        return None
+    few = np.broadcast_to(are_few(terms), values.shape)
+    slow = np.broadcast_to(is_long(terms, _SLOW), values.shape)
+    if not np.any(few & (slow | (values.size >= _MANY))):
+        return None
+    nothing = np.full((*values.shape, *more), np.nan)
+
+    def ask(own, values, slow):
+        serves = slow.all() or values.size >= _MANY
+        return own.followed(method, values) if serves else nothing.reshape(-1, *more)[:len(values)]
+
+    return by_laws(terms, nothing, few, ask, values, slow)
+
+
 def log_delta(terms, eps, deep):
     """(log delta, log of one less it), differentiable; by NumPy from a lattice where the
     frequencies do not end in time, or rounding shows; but what is below e^deep as the transforms
@@ -42,12 +65,22 @@ def log_delta(terms, eps, deep):
     logs = invert(terms, inner, DELTA)
     logs = light.inverted(terms, inner, DELTA, logs, ~logs.exact)
     lost = ~logs.exact & (eps < line.loss_bound(terms)) & ~(logs.result <= deep)
-    return by_laws(terms, (logs.result, logs.rest), lost, _in_bracket, eps, logs.result)
+    return by_laws(terms, (logs.result, logs.rest), lost, _told, eps, logs.result)
+
+
+def _told(own, eps, value):
+    """(log delta, log of one less it) of laws: to rounding, or within their brackets."""
+    found = own.followed("contacts", eps)[..., 0]
+    lost = np.isnan(found)
+    if lost.any():
+        rest = jax.tree.map(lambda leaf: leaf[lost], own)
+        found[lost] = _in_bracket(rest, eps[lost], value[lost])
+    return found, log1mexp(found)
 
 
 def _in_bracket(own, eps, value):
-    """(log delta, log of one less it): of laws where their bracket is narrow, and a value as it is
-    elsewhere, both cut to the bracket.
+    """log delta of laws where their bracket is narrow, and a value as it is elsewhere, both cut to
+    the bracket.
     """
     lower, upper, _ = own.bracket(eps, eps, False)
     close = upper - lower < _USEFUL
@@ -55,8 +88,7 @@ def _in_bracket(own, eps, value):
         found = own.log_delta(eps, False)
         inside = (found >= lower) & (found <= upper)
         value = np.where(close, np.where(inside, found, 0.5 * (lower + upper)), value)
-    value = np.clip(value, lower, upper)
-    return value, log1mexp(value)
+    return np.clip(value, lower, upper)
 
 
 def by_laws(terms, found, lost, ask, *values):
@@ -75,5 +107,5 @@ def by_laws(terms, found, lost, ask, *values):
         asked = [value[group] for value in flat[1]]
         part = ask(own.aligned(group.shape, asked[0].dtype), *asked)
         for leaf, new in zip(jax.tree.leaves(found), jax.tree.leaves(part)):
-            leaf.reshape(-1)[index[group]] = new
+            leaf.reshape(lost.size, *leaf.shape[lost.ndim :])[index[group]] = new
     return found

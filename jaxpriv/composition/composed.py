@@ -13,7 +13,15 @@ from jaxpriv import _array as xp
 from jaxpriv._derived import derived, known_whole, product, resolved
 from jaxpriv._pytree import pytree
 from jaxpriv.composition import by_integrals, enclosure, light, line
-from jaxpriv.composition.by_laws import DEEP, by_laws, has_laws, laws_of, log_delta
+from jaxpriv.composition.by_laws import (
+    DEEP,
+    by_laws,
+    followed,
+    has_laws,
+    laws_of,
+    log_delta,
+)
+from jaxpriv.composition.centred import log_rest_of
 from jaxpriv.composition.directed import Directed
 from jaxpriv.composition.enclosure import from_other_direction
 from jaxpriv.composition.ended import may_end
@@ -112,7 +120,26 @@ class Composed(MuOfTerms, Directed):
     def loss_bound(self, reverse):
         return line.loss_bound(self._directed(reverse))
 
+    def _unless_followed(self, of, values, reverse, method, pick, more=()):
+        """of(experiment, values), several arrays; by NumPy, unless the laws of few steps tell all
+        that takes less (`doubling`), what pick finds in it.
+        """
+        if xp.any_jax(self, values):
+            return of(self, values)
+        terms = self._directed(np.full(values.shape, reverse))
+        found = followed(terms, method, values, more)
+        return of(self, values) if found is None else self._others(pick(found), of, values)
+
     def log_delta(self, eps, reverse):
+        def of(own, eps):
+            return (own._log_delta(eps, reverse),)
+
+        def pick(found):
+            return (found[..., 0],)
+
+        return self._unless_followed(of, eps, reverse, "contacts", pick, (4,))[0]
+
+    def _log_delta(self, eps, reverse):
         terms = self._directed((eps < 0) ^ reverse)
         return self._signed(eps, reverse, *log_delta(terms, xp.abs(eps), self.deep))
 
@@ -211,6 +238,16 @@ class Composed(MuOfTerms, Directed):
         return found
 
     def touch(self, eps, reverse):
+        def of(own, eps):
+            return own._touch(eps, reverse)
+
+        def pick(found):
+            _, log_alpha, log_power, log_beta = np.moveaxis(found, -1, 0)
+            return Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
+
+        return Point(*self._unless_followed(of, eps, reverse, "contacts", pick, (4,)))
+
+    def _touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""
         terms = self._directed(xp.full(eps.shape, reverse))
         at = eps
@@ -252,6 +289,12 @@ class Composed(MuOfTerms, Directed):
         return jax.tree.map(lambda inner, outer: xp.where(out, outer, inner), point, end)
 
     def find_slope(self, alpha, reverse):
+        def of(own, alpha):
+            return (own._find_slope(alpha, reverse),)
+
+        return self._unless_followed(of, alpha, reverse, "slopes", _alone)[0]
+
+    def _find_slope(self, alpha, reverse):
         """Newton on the smaller of log alpha and log(1 - alpha),
         from where it would be if the loss were normal.
         """
@@ -290,6 +333,12 @@ class Composed(MuOfTerms, Directed):
         return xp.maximum(self.solve_epsilon(log_delta, reverse), 0.0)
 
     def solve_epsilon(self, log_delta, reverse):
+        def of(own, log_delta):
+            return (own._solve_epsilon(log_delta, reverse),)
+
+        return self._unless_followed(of, log_delta, reverse, "epsilons", _alone)[0]
+
+    def _solve_epsilon(self, log_delta, reverse):
         """From where the saddle-point approximation meets the target, by Newton on log delta."""
         terms = self._directed(xp.full(log_delta.shape, reverse))
         reachable = (log_delta > -xp.inf) & (log_delta < 0) & self._leaks()
@@ -356,6 +405,10 @@ class WithoutLarge(Composed):
     """The same composition, whose brackets are those of small losses."""
 
     brackets_by: ClassVar[Any] = light
+
+
+def _alone(found):
+    return (found,)
 
 
 def _kinds(eps, *kinds):

@@ -4,10 +4,13 @@ are read off one lattice (`laid`), where a program lays one for each.
 `summed` has the sums; here only the law between both bounds counts.
 """
 
+import functools
+
 import numpy as np
 
 from jaxpriv.composition import centred, grid, grown, laid, summed
 from jaxpriv.composition.beside import beside_of
+from jaxpriv.composition.doubling import doubled_of
 from jaxpriv.composition.enumerated import enumerated_of
 from jaxpriv.composition.grid import BETWEEN
 from jaxpriv.composition.rare import beside_others, rare
@@ -142,11 +145,36 @@ class Profile:
         return eps, near & (sure | at_end)
 
 
+def followed(entry, method, values):
+    """What is known of a composition without a lattice, method(values), NaN elsewhere: of counted
+    outcomes, or of few smooth steps.
+    """
+    known = enumerated_of(entry) or doubled_of(entry)
+    if known is None:
+        return np.full((len(values), 4) if method == "contacts" else len(values), np.nan)
+    return getattr(known, method)(values)
+
+
+def _followed_first(method):
+    """A function(entry, values) where these are not known without."""
+
+    def wrapped(function):
+        @functools.wraps(function)
+        def both(entry, values):
+            found = followed(entry, method, values)
+            lost = np.isnan(found).reshape(len(values), -1).any(1) & ~np.isnan(values)
+            if lost.any():
+                found[lost] = function(entry, values[lost])
+            return found
+
+        return both
+
+    return wrapped
+
+
+@_followed_first("contacts")
 def contacts(entry, eps):
     """(log delta, log alpha, log power, log beta) at eps (k,), as (k, 4)."""
-    counted = enumerated_of(entry)
-    if counted is not None:
-        return counted.contacts(eps)
     seldom = rare(entry)
     if seldom is not None:
         log_delta, point = seldom.contacts(eps)
@@ -182,11 +210,9 @@ def _blurred(entry, eps):
     return wide
 
 
+@_followed_first("slopes")
 def slopes(entry, alpha):
     """The eps at which alpha (k,) is the type I error."""
-    counted = enumerated_of(entry)
-    if counted is not None:
-        return counted.slopes(alpha)
     seldom = rare(entry)
     if seldom is not None:
         return np.asarray([seldom.slope(a) for a in alpha])
@@ -224,11 +250,9 @@ def _started(profile, alpha):
     return left + (quantile - below) * (right - left)
 
 
+@_followed_first("epsilons")
 def epsilons(entry, log_delta):
     """The eps at which log delta is `log_delta` (k,)."""
-    counted = enumerated_of(entry)
-    if counted is not None:
-        return counted.epsilons(log_delta)
     seldom = rare(entry)
     if seldom is not None:
         return np.asarray([seldom.epsilon(level) for level in log_delta])

@@ -160,6 +160,10 @@ class Gridded(MuOfSteps, Directed):
             found[where] = part
         return found
 
+    def followed(self, method, values):
+        """By NumPy `estimates.followed` of each."""
+        return self._asked(lambda one, asked: estimates.followed(one, method, asked), values)
+
     def smooth(self):
         """Whatever is added to a loss that has a density has one."""
         return any(map(_has_density, self.steps))

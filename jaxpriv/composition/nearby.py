@@ -31,23 +31,33 @@ def worth_while(terms, kind, eps):
 
 
 def decays_slowly(terms):
-    """Would a line of frequencies be long, or never end, where laws at uneven losses serve?
+    """Would a line of frequencies be long, or never end, where laws at uneven losses serve?"""
+    if not all(isinstance(term.transform, Stepped) for term in terms):
+        return np.zeros((), bool)
+    heavy = sum(np.sum(term.count * term.transform.rate, -1) for term in terms)
+    return is_long(terms, _LONG) & (heavy <= RARE) & are_few(terms)
+
+
+def are_few(terms):
+    """Are they few steps?"""
+    return sum(np.sum(term.count, -1) for term in terms) <= FEW
+
+
+def is_long(terms, log_y):
+    """Would a line of frequencies reach beyond e^log_y?
 
     Few steps of small rates r lose about r (e^(mu z) - 1) each, r times a lognormal variable, whose
     transform's modulus falls as e^(-(log(r y)/mu)^2/2): n of them leave e^-37 at
     r y = e^(mu (74/n)^1/2), mu the largest shift.
     """
-    if not all(isinstance(term.transform, Stepped) for term in terms):
-        return np.zeros((), bool)
-    end, heavy, count = np.inf, 0.0, 0.0
+    end = np.inf
     for term in terms:
         n, rate = term.count, term.transform.rate
         some = (n > 0) & (rate > 0)
-        log_y = term.transform.mu * np.sqrt(74 / np.where(some, n, 1.0))
-        log_y = np.where(some, log_y - np.log(np.where(some, rate, 1.0)), np.inf)
-        end = np.minimum(end, np.min(log_y, -1))
-        heavy, count = heavy + np.sum(n * rate, -1), count + np.sum(n, -1)
-    return (end > _LONG) & (end < np.inf) & (heavy <= RARE) & (count <= FEW)
+        last = term.transform.mu * np.sqrt(74 / np.where(some, n, 1.0))
+        last = np.where(some, last - np.log(np.where(some, rate, 1.0)), np.inf)
+        end = np.minimum(end, np.min(last, -1))
+    return (end > log_y) & (end < np.inf)
 
 
 def served(eps, place):
