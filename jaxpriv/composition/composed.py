@@ -242,7 +242,7 @@ class Composed(MuOfTerms, Directed):
             return own._touch(eps, reverse)
 
         def pick(found):
-            _, log_alpha, log_power, log_beta = np.moveaxis(found, -1, 0)
+            log_alpha, log_power, log_beta = (found[..., k] for k in (1, 2, 3))
             return Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
 
         return Point(*self._unless_followed(of, eps, reverse, "contacts", pick, (4,)))

@@ -43,7 +43,7 @@ _HALVED = 9  # how often a panel is, at most
 _RISING = 6.0  # of log of the number of steps: where parts end they are less and less smooth
 _LEFT, _FARTHEST = 28.0, 1e6  # how far below the first e = 0 is log x followed; the largest x
 _BEYOND = 60.0  # of log x: lines go on where the panels end
-_SKIPPED = 40.  # -log of a part's share of an integral that need not be known
+_SKIPPED = 40.0  # -log of a part's share of an integral that need not be known
 _AT_ONCE = 128  # integrals
 _BLURRED = 100.0  # times the rounding of e may move such a coefficient
 _NEXT = 1e-9  # to one another are panels whose ends differ by less
@@ -134,7 +134,7 @@ class Doubled:
         value, rate = tails.logs(panel, x)
         e, above = x + tails.least, tails.above[panel]
         size = np.where(above, e, -e)
-        # what there is of above and below, and of the exchanged hypotheses below and above, is own
+        # own is what is known as it is: delta above 0, or gamma below of exchanged hypotheses
         own = above != self.exchanged
         large = np.minimum(value + np.log1p(rate), -1e-300)
         small = np.minimum(value + np.log(rate) - size, -1e-300)
@@ -197,11 +197,11 @@ def _of(entry):
     if steps is None:
         return None
     # in which direction is there a lowest loss, but no highest one?
-    ended = [{bool(np.isfinite(one.loss_bound(reverse))) for one, _ in steps}
-             for reverse in (True, False)]
-    if ended not in ([{True}, {False}], [{False}, {True}]):
+    lowest, highest = ({bool(0 < one.loss_bound(reverse) < np.inf) for one, _ in steps}
+                       for reverse in (True, False))
+    if (lowest, highest) not in (({True}, {False}), ({False}, {True})):
         return None
-    reverse = ended[0] == {False}
+    reverse = highest == {True}
     total = None
     for experiment, count in steps:
         own = power(_single(experiment, reverse), count, _together)
@@ -213,14 +213,14 @@ def _of(entry):
 
 def _steps_of(entry):
     """[(experiment with scalar parameters, how often)] of few steps, or of ones that seldom tell
-    anything, whose losses have densities; else None.
+    anything, whose losses have densities; else None, and of a single step, which is known.
     """
     steps = [(xp.row(step.experiment, member), step.count[member])
              for step in entry.steps for member in np.flatnonzero(step.count > 0)]
     total = sum(count for _, count in steps)
     rates = [float(one.participation()) for one, _ in steps]
     heavy = sum(rate * count for rate, (_, count) in zip(rates, steps))
-    if not (0 < total <= FEW or total <= MOST and heavy <= RARE and max(rates) <= _RATE):
+    if not (1 < total <= FEW or 1 < total <= MOST and heavy <= RARE and max(rates) <= _RATE):
         return None
     for one, count in steps:
         smooth = np.all(np.isnan(one.atoms(False))) and not (one.finite or one.isolated)

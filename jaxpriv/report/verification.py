@@ -27,6 +27,7 @@ _TABLES = {"tpr_at_fpr": "TPR at FPR", "profile": "delta at epsilon"}
 _NUMBERS = (*_LOWER, "epsilon", "mu_at_slack", "advantage", "noise_delta", "right",
             "guessed", "epsilon_of_one")
 _QUIET = re.compile("^mechanism|delta at epsilon")
+_ASKED = ("delta", "digest", "calibrated", "selection")  # which have checks of their own
 _TAKEN = {
     "steps_counted": "how many steps the training's ledger counts",
     "audit": "what the audit measured",
@@ -80,24 +81,27 @@ def verify(certificate: dict[str, Any]) -> dict[str, Any]:
     certificate = json.loads(json.dumps(certificate))  # with lists for tuples
     own, settings = json.loads(json.dumps(_again(certificate))), certificate["mechanism"]
     checks = list(_compared("", certificate, own))
-    claimed, rows = (
-        {row.get("adversary"): row for row in table["adversaries"] if isinstance(row, dict)}
-        for table in (certificate, own)
-    )
+    claimed, rows = (_rows_of(table["adversaries"]) for table in (certificate, own))
     for name in dict.fromkeys([*rows, *claimed]):
-        if name in rows and name in claimed:
-            checks += _compared(f"{name}: ", claimed[name], rows[name])
+        said, here = claimed.get(name, []), rows.get(name, [])
+        if len(said) == len(here) == 1:
+            checks += _compared(f"{name}: ", said[0], here[0])
+            checks += _unknown(f"{name}: ", said[0], here[0])
         else:
-            checks.append(_check(f"{name}", name if name in claimed else "missing",
-                                 name if name in rows else "missing", False))  # fmt: skip
+            checks.append(_check(name, _how_many(said), _how_many(here), False))
     if certificate.get("if_shuffled") or own["if_shuffled"]:
-        checks += _compared("if shuffled: ", certificate.get("if_shuffled") or {},
-                            own["if_shuffled"] or {})  # fmt: skip
+        said, here = certificate.get("if_shuffled") or {}, own["if_shuffled"] or {}
+        checks += _compared("if shuffled: ", said, here)
+        checks += _unknown("if shuffled: ", said, here)
     if "selection" in own:
         checks += _compared("selection: ", certificate["selection"], own["selection"])
         known = own["mechanism"] in own["selection"]["mechanisms"]
         checks.append(_check("mechanism", "the winner's",
                              "among those" if known else "none of those", known))
+    elif "selection" in certificate:
+        checks.append(_check("selection", "of several mechanisms", "of a single one", False))
+    if "calibrated" in certificate:
+        checks += _calibrated(certificate, own)
     plain = certificate.get("in_plain_words")
     checks += _compared("in plain words: ", plain if isinstance(plain, dict) else {},
                         own["in_plain_words"])  # fmt: skip
@@ -107,7 +111,55 @@ def verify(certificate: dict[str, Any]) -> dict[str, Any]:
         claimed, here = certificate["digest"], digest(certificate)
         checks.append(_check("digest", claimed, here, claimed == here))
     return {"holds": all(check["holds"] for check in checks), "checks": checks,
-            "taken": [told for name, told in _TAKEN.items() if name in certificate]}
+            "taken": [told for name, told in _TAKEN.items() if name in certificate] + [
+                f"what it says of {name!r}" for name in certificate
+                if name not in own and name not in {*_TAKEN, *_ASKED}]}
+
+
+def _rows_of(table):
+    """The rows of each name; what is no row of any has none."""
+    named: dict = {}
+    for row in table:
+        name = row.get("adversary") if isinstance(row, dict) else None
+        named.setdefault(str(name), []).append(row)
+    return named
+
+
+def _how_many(rows):
+    return f"{len(rows)} rows" if len(rows) != 1 else "a row"
+
+
+def _unknown(place, claimed, own):
+    """A check that fails for each number or sentence that is claimed of nothing."""
+    for name in claimed:
+        if name not in own and name in {*_WORDS, *_TABLES, *_NUMBERS, *_SETTINGS}:
+            yield _check(f"{place}{name}", claimed[name], "nothing", False)
+
+
+def _calibrated(certificate, own):
+    """Checks that what was calibrated is the mechanism's own, and meets what was asked for in
+    numbers that a certificate has.
+    """
+    found = certificate["calibrated"] if isinstance(certificate["calibrated"], dict) else {}
+    target, adversary = found.get("target"), found.get("adversary")
+    settings = _leaves(own["mechanism"])
+    for name, value in found.items():
+        if name not in ("target", "adversary", "step"):
+            yield _check(f"calibrated: {name}", value, "the mechanism's", value in settings)
+    kind = str(adversary).split("-")[0]
+    row = next((row for row in own["adversaries"] if row["adversary"].startswith(kind)), None)
+    known = isinstance(target, dict) and row is not None
+    yield _check("calibrated: adversary", adversary, "one of the rows'", known)
+    if known and target.get("delta", own["delta"]) == own["delta"]:
+        for name in set(target) & {"epsilon", "advantage"}:
+            yield _number(f"calibrated: {name}", target[name], row[name], False)
+
+
+def _leaves(tree):
+    """All numbers and words of a table of tables and lists."""
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, list) else [tree]
 
 
 def _again(certificate):
@@ -115,6 +167,8 @@ def _again(certificate):
     try:
         made = _mechanism(certificate["mechanism"], certificate["delta"])
         if "steps_counted" in certificate:
+            if isinstance(made, Mechanism | DpSgd | Pipeline):
+                raise TypeError("no training counts its steps")
             if "selection" in certificate:
                 found = _of_selection(made, certificate)
                 told = found["noise_delta"], found["selection"]["epsilon_of_one"]

@@ -194,6 +194,16 @@ def test_one_or_many():
     check_one_or_many()
 
 
+def test_one_that_lies_too_deep():
+    """Of a few loud steps the panels end before some levels do."""
+    curve = W.subsampled_gaussian(0.05, 0.1, 10)
+    for level in (1e-3, 1e-30):
+        low, high = curve.beta_bounds(level)
+        assert low * (1 - 1e-9) <= curve(level) <= high * (1 + 1e-9)
+    low, high = curve.log_delta_bounds(1e4)
+    assert low - 1e-6 <= curve.log_delta(1e4) <= high + 1e-6
+
+
 def test_powers():
     """n of one thing, in any order that `together` may be asked in, and none where a part fails."""
     for count in (1, 2, 3, 7, 12, 64):

@@ -213,4 +213,5 @@ def test_a_program_does_not_say_that_nothing_is_told():
 
 @pytest.mark.slow
 def test_slip_lattices_only(monkeypatch):
+    monkeypatch.setattr(estimates, "doubled_of", lambda entry: None)
     check_is_red(monkeypatch, estimates, "rare", lambda entry: None, check_two_steps)
