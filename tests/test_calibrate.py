@@ -145,11 +145,18 @@ def test_bad_targets(target, words):
 
 
 @pytest.mark.parametrize(
-    "bracket", [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (1.0, math.inf), (1.0, 1.0), (math.nan, 1.0)]
+    "bracket",
+    [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (1.0, math.inf), (1.0, 1.0), (math.nan, 1.0),
+     5, (1, 2, 3), ("a", 1)],
 )
 def test_bad_brackets(bracket):
     with pytest.raises(ValueError, match="bracket"):
         calibrate(worst_case.gaussian, mu=1.0, bracket=bracket)
+
+
+def test_a_power_of_1_is_met_by_all():
+    with pytest.raises(ValueError, match="holds at both"):
+        calibrate(worst_case.gaussian, fpr=0.5, tpr=1.0, bracket=(0.1, 30.0))
 
 
 def test_answer_outside_the_bracket():

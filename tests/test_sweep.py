@@ -71,6 +71,14 @@ def test_bad_values(text):
         ranges.values("steps", text, log=True, whole=True)
 
 
+def test_too_many(capsys):
+    for noises, rates, told in (("1:2:1000000000", ".1", "more than 1,000,000 values"),
+                                ("1:2:100000", ".01:.1:1000", "100,000,000 configurations")):
+        given = ["sweep", "--noise-multiplier", noises, "--sampling-rate", rates, "--steps", "1"]
+        assert cli.main(given) == 2
+        assert told in capsys.readouterr().err
+
+
 def test_configurations_are_all_combinations_once(capsys):
     assert cli.main(["sweep", "--noise-multiplier", "1,2", "--sampling-rate", "0.1",
                      "--steps", "10,20,10"]) == 0

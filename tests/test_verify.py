@@ -158,6 +158,46 @@ def test_claims_on_the_safe_side_hold(path, value, certificates):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("change", "where"), [
+    (lambda found: found["adversaries"].insert(0, {**found["adversaries"][0], "epsilon": 1e-3}),
+     "worst case"),
+    (lambda found: found["adversaries"].append(3), "None"),
+    (lambda found: found["adversaries"][0].update(epsilon_of_one=1e-3),
+     "worst case: epsilon_of_one"),
+    (lambda found: found.update(if_shuffled={"epsilon": 1e-3}), "if shuffled: epsilon"),
+    (lambda found: found.update(selection={"epsilon_of_one": 1e-3}), "selection"),
+    (lambda found: found.update(calibrated={"std": 9.0, "adversary": "worst-case", "target": {}}),
+     "calibrated: std"),
+    (lambda found: found.update(calibrated={"adversary": "worst-case",
+                                            "target": {"epsilon": 1e-3, "delta": 1e-5}}),
+     "calibrated: epsilon"),
+    (lambda found: found.update(calibrated={"adversary": "weakest"}), "calibrated: adversary"),
+])  # fmt: skip
+def test_claims_of_nothing_do_not_hold(change, where, certificates):
+    certificate = copy.deepcopy(certificates["gaussian"])
+    change(certificate)
+    assert failed(certificate) == [where]
+
+
+def test_what_is_not_known_is_said(certificates):
+    certificate = {**certificates["gaussian"], "quality": "best"}
+    assert again(certificate)["taken"] == ["what it says of 'quality'"]
+
+
+def test_steps_of_no_training(certificates):
+    with pytest.raises(ValueError, match="no training counts its steps"):
+        again({**certificates["gaussian"], "steps_counted": 1})
+
+
+def test_of_a_calibration(capsys):
+    given = ["calibrate", "--sensitivity", "1", "--epsilon", "1", "--delta", "1e-5", "--json"]
+    assert cli.main(given) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert failed(found) == []
+    found["calibrated"]["std"] /= 2
+    assert failed(found) == ["calibrated: std"]
+
+
 def test_what_was_changed_in_a_file_shows(tmp_path, certificates):
     """Claims on the safe side, too, and twelfth digits; not the order of what is written."""
     write_certificate(certificates["gaussian"], tmp_path)

@@ -92,7 +92,10 @@ def calibrate(
 
 
 def _ends(bracket, integer):
-    low, high = (float(end) for end in bracket)
+    try:
+        low, high = (float(end) for end in bracket)
+    except (TypeError, ValueError):
+        raise ValueError(f"bracket = {bracket!r} is not a pair of numbers (low, high)") from None
     if not 0 < low < high < math.inf:
         raise ValueError(f"bracket = {bracket} is not 0 < low < high < inf")
     if integer:
@@ -134,6 +137,8 @@ def _found(make_curve, target, ends, integer):
         """Does it not matter where between these log parameters the estimate leaps?"""
         return math.exp(most) - math.exp(least) < _PART if integer else most - least < _TIGHT
 
+    if target.allows_all():
+        _sides(surplus, low, high)
     span = math.log(low), math.log(high)
     first = 0.5 * sum(span)
     second = first + min(0.05, 0.1 * (span[1] - span[0]))

@@ -42,6 +42,10 @@ class Target(NamedTuple):
         certified, allowed = self.certified(curve)
         return certified <= allowed
 
+    def allows_all(self):
+        """Is the limit a probability of 1?"""
+        return self.name != "mu" and bool(np.all(np.asarray(self.values[-1]) >= 1))
+
     def depth(self):
         """-log of an allowed probability; None for other targets and for what allows everything."""
         allowed = {"epsilon and delta": -1, "advantage": 0, "fpr and tpr": 1}.get(self.name)
@@ -62,7 +66,7 @@ class Target(NamedTuple):
         if self.name == "mu":
             return curve.gdp_mu(), self.values[0]
         fpr, tpr = self.values
-        return (1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16), tpr
+        return xp.minimum((1 - curve.beta_bounds(fpr)[0]) * (1 + 4e-16), 1.0), tpr
 
     def inside(self):
         """Are all its numbers in their ranges? Of traced ones, which cannot be refused."""

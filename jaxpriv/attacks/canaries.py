@@ -82,8 +82,8 @@ def mislabelled(key: jax.Array, labels: Numbers, classes: int) -> jax.Array:
     Args:
         key: a JAX key. labels: `Int[Array, "..."]` in [0, classes). classes: at least 2.
 
-    Returns: labels of the same shape, none where it was.
-        Raises: ValueError for fewer than two classes.
+    Returns: labels of the same shape and dtype, none where it was.
+        Raises: ValueError for fewer than two classes, or more than the labels' dtype has numbers.
     Source: Nasr, Songi, Thakurta, Papernot, Carlini 2021.
 
         >>> import jax
@@ -94,7 +94,13 @@ def mislabelled(key: jax.Array, labels: Numbers, classes: int) -> jax.Array:
     if classes < 2:
         raise ValueError(f"classes = {classes} is outside its range [2, inf)")
     labels = jnp.asarray(labels)
-    return (labels + jax.random.randint(key, labels.shape, 1, classes, labels.dtype)) % classes
+    if classes - 1 > jnp.iinfo(labels.dtype).max:
+        raise ValueError(f"classes = {classes} has labels that {labels.dtype} does not hold")
+    # sums of small integers would overflow
+    wide = labels.astype(jnp.promote_types(labels.dtype, jnp.int32))
+    ahead = jax.random.randint(key, labels.shape, 1, classes, wide.dtype)
+    left = classes - ahead
+    return jnp.where(wide < left, wide + ahead, wide - left).astype(labels.dtype)
 
 
 def blank(example: Any) -> Any:

@@ -24,7 +24,8 @@ def confidence(logits: Numbers, labels: Numbers) -> jax.Array:
     Args:
         logits: `Float[Array, "... classes"]`, at least two classes. labels: `Int[Array, "..."]`.
 
-    Returns: `Float[Array, "..."]`, any real number. Raises: ValueError for fewer than two classes.
+    Returns: `Float[Array, "..."]`, any real number; NaN for a traced label of no class.
+    Raises: ValueError for fewer than two classes, and for labels outside [0, classes).
     Source: Carlini, Chien, Nasr, Song, Terzis, Tramer 2022, section V-A.
 
         >>> import numpy as np
@@ -34,10 +35,15 @@ def confidence(logits: Numbers, labels: Numbers) -> jax.Array:
     logits = jnp.asarray(logits)
     if logits.shape[-1] < 2:
         raise ValueError(f"logits has {logits.shape[-1]} classes; accepted: at least 2")
-    chosen = jax.nn.one_hot(jnp.asarray(labels), logits.shape[-1], dtype=bool)
-    return jnp.sum(jnp.where(chosen, logits, 0.0), -1) - jax.nn.logsumexp(
+    labels = jnp.asarray(labels)
+    known = (labels >= 0) & (labels < logits.shape[-1])
+    if not is_traced(known) and not bool(jnp.all(known)):
+        raise ValueError(f"labels are outside their range [0, {logits.shape[-1]})")
+    chosen = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
+    found = jnp.sum(jnp.where(chosen, logits, 0.0), -1) - jax.nn.logsumexp(
         jnp.where(chosen, -jnp.inf, logits), axis=-1
     )
+    return jnp.where(known, found, jnp.nan)
 
 
 def loss_threshold(losses: Numbers) -> jax.Array:
@@ -108,8 +114,8 @@ def online_lira(
 
 
 def _fitted(values, chosen, name, confidences, same_spread):
-    """Mean and standard deviation (over the count less one, pooled if `same_spread`)
-    of the chosen values of every column.
+    """Mean and standard deviation (over the count less one, pooled if `same_spread`, and no less
+    than rounding) of the chosen values of every column.
     """
     values, queries = jnp.asarray(values), jnp.shape(confidences)
     if values.ndim != 2 or values.shape[1:] != queries or chosen.shape != values.shape:
@@ -125,5 +131,7 @@ def _fitted(values, chosen, name, confidences, same_spread):
     mean = jnp.sum(jnp.where(chosen, values, 0.0), 0) / counts
     squares = jnp.sum(jnp.where(chosen, values - mean, 0.0) ** 2, 0)
     if same_spread:
-        return mean, jnp.sqrt(jnp.sum(squares) / jnp.sum(counts - 1))
-    return mean, jnp.sqrt(squares / (counts - 1))
+        squares, counts = jnp.sum(squares), jnp.sum(counts - 1) + 1
+    # the same answer of all models is known to rounding
+    rounding = jnp.finfo(mean.dtype).eps * (1 + jnp.abs(mean))
+    return mean, jnp.maximum(jnp.sqrt(squares / (counts - 1)), rounding)

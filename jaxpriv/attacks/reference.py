@@ -62,7 +62,7 @@ def estimate(
 
     Returns: a `Full`, `LowRank` or `Diagonal`.
     Raises: ValueError for fewer than two gradients, non-finite ones, unknown names, or s = 0 where
-        n <= d (C is singular then).
+        n <= d or, of "diagonal", a coordinate never changes (C is singular then).
     Source: Leemann et al. 2023 (arXiv:2306.07273), Algorithm 1, lines 6-7; Azize and Basu 2025
     (AISTATS), Algorithm 3 (with the covariance centred); Ledoit, Wolf 2004;
         Chen, Wiesel, Eldar, Hero 2010.
@@ -254,7 +254,14 @@ class _Sums:
         mean, shift, (second,) = self._finished()
         variances = second - shift**2
         share = 0.0 if isinstance(shrinkage, str) else shrinkage
-        return Diagonal(mean, (1 - share) * variances + share * jnp.mean(variances))
+        variances = (1 - share) * variances + share * jnp.mean(variances)
+        if not is_traced(variances) and not bool(jnp.all(variances > 0)):
+            raise ValueError(
+                f"gradients has no variance at {int(jnp.sum(variances <= 0))} of its "
+                f"{variances.size} coordinates; accepted: some at each, or a shrinkage in (0, 1] "
+                "where some have any"
+            )
+        return Diagonal(mean, variances)
 
 
 def _moments(chunk, origin, full):

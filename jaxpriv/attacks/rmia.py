@@ -62,6 +62,9 @@ def rmia(
     _check_shapes(*arrays.values())
     if member is not None:
         member = _checked_member(member, arrays["reference"].shape)
+    if not is_traced((gamma, a)):
+        check_number("gamma", gamma, POSITIVE)
+        check_number("a", a, UNIT)
     return _rmia(*arrays.values(), member, as_parameter("gamma", gamma, POSITIVE),
                  as_parameter("a", a, UNIT))
 

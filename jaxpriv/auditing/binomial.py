@@ -4,6 +4,7 @@ them, by NumPy.
 
 import numpy as np
 
+from jaxpriv._checks import AT_LEAST_ONE, NONNEGATIVE, OPEN_UNIT, check_number
 from jaxpriv._types import Numbers
 from jaxpriv.stats import norm
 from jaxpriv.stats._binomial import at_mean, deviances
@@ -49,6 +50,9 @@ def beta_quantile(p, a, b, above=False):
         start = np.log(a_in / b_in) + quantile * np.sqrt(1 / a_in + 1 / b_in)
         found = newton_in_bracket(excess, -end, end, iterations=80, start=start, tolerance=_NEAR)
         x = 1 / (1 + np.exp(-found))
+        # P(X > x) = (1 - x)^b for a = 1, P(X <= x) = x^a for b = 1
+        beyond, below = (np.where(side, np.log(p), np.log1p(-p)) for side in (above, ~above))
+        x = np.where(a == 1, -np.expm1(beyond / b_in), np.where(b == 1, np.exp(below / a_in), x))
     return np.where(inside, x, np.where(a > 0, 1.0, 0.0))
 
 
@@ -106,13 +110,19 @@ def clopper_pearson(
     Args:
         successes: `Int[Array, "..."]` in [0, trials]. trials: in [1, inf). miss: in (0, 1).
 
+    Raises: ValueError for values outside their range, NaN among them.
     Source: Clopper, Pearson 1934.
 
         >>> low, high = clopper_pearson(0, 100, 0.05)
         >>> print(f"{low:.4f} {high:.4f}")
         0.0000 0.0295
     """
+    check_number("successes", successes, NONNEGATIVE)
+    check_number("trials", trials, AT_LEAST_ONE)
+    check_number("miss", miss, OPEN_UNIT)
     k, n, miss = np.broadcast_arrays(*(np.asarray(v, float) for v in (successes, trials, miss)))
+    if np.any(k > n):
+        raise ValueError(f"successes = {np.max(k):g} of fewer trials; accepted: up to all of them")
     lower, upper = beta_quantile(miss, np.stack([k, k + 1]), np.stack([n - k + 1, n - k]),
                                  np.array([False, True]).reshape((2,) + (1,) * k.ndim))
     return lower, upper

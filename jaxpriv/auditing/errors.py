@@ -210,6 +210,7 @@ class Audit:
 
         Returns: a `Violation`. A curve that holds is called violated with probability at most
             1 - confidence: what it allows is taken from its certified bound.
+        Raises: ValueError for a curve with a parameter that is NaN.
         """
         found: list[tuple] = []
         both = [("forward", self.forward, curve), ("reverse", self.reverse, curve.reversed())]
@@ -219,6 +220,8 @@ class Audit:
             if some:  # what proves no more power than alpha refutes nothing
                 alpha, power = alpha[power > alpha], power[power > alpha]
             allowed = 1 - claim.beta_bounds(alpha)[0]
+            if np.isnan(allowed).any():
+                raise ValueError("curve has a parameter that is NaN: it claims nothing")
             power = np.where(allowed < 1, power, 0.0)
             excess = norm.ppf(power) - norm.ppf(np.where(allowed < 1, allowed, 0.5))
             found += zip(excess, power > allowed, [name] * len(power), alpha, power, allowed)

@@ -70,8 +70,8 @@ def one_run_guesses(scores: Numbers, member: Numbers, guesses: int | None = None
     m = len(scores)
     if guesses is None:
         guesses = min(2 * (max(m // 10, 32) // 2), 2 * (m // 2))
-    if guesses % 2 or not 2 <= guesses <= m:
-        raise ValueError(f"guesses = {guesses}; accepted: an even number in [2, {m}]")
+    if not isinstance(guesses, (int, np.integer)) or guesses % 2 or not 2 <= guesses <= m:
+        raise ValueError(f"guesses = {guesses!r}; accepted: an even number in [2, {m}]")
     # ties are guessed wrong: their order in the file may tell
     order = np.lexsort((~member, scores))
     half = guesses // 2

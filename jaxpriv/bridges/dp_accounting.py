@@ -10,7 +10,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import jaxpriv
 from jaxpriv import worst_case
-from jaxpriv._checks import check_whole
+from jaxpriv._checks import AT_LEAST_ONE, UNIT, Domain, check_number, check_whole
 from jaxpriv.curve import Curve
 
 _ADJACENCY = {
@@ -270,7 +270,9 @@ def _(event: dp_event.SingleEpochTreeAggregationDpEvent, relation):
 @_one.register
 def _(event: dp_event.PoissonSampledDpEvent, relation):
     rate, inner = event.sampling_probability, event.event
+    check_number("sampling_probability", rate, UNIT)
     if isinstance(inner, dp_event.PoissonSampledDpEvent):  # twice on its own is once
+        check_number("sampling_probability", inner.sampling_probability, UNIT)
         both = math.nextafter(rate * inner.sampling_probability, 1.0)
         return _one(dp_event.PoissonSampledDpEvent(both, inner.event), relation)
     if rate == 0:
@@ -284,10 +286,13 @@ def _(event: dp_event.PoissonSampledDpEvent, relation):
 
 @_one.register
 def _(event: dp_event.SampledWithoutReplacementDpEvent, relation):
-    rate = event.sample_size / event.source_dataset_size
+    size, drawn = event.source_dataset_size, event.sample_size
+    check_number("source_dataset_size", size, AT_LEAST_ONE)
+    check_number("sample_size", drawn, Domain(0, size, f"[0, source_dataset_size = {size}]"))
+    rate = drawn / size
     if isinstance(event.event, dp_event.GaussianDpEvent) and _noise(event.event):
         if relation.adjacency == "add_remove":  # the smaller data set's rate
-            rate = min(1.0, event.sample_size / (event.source_dataset_size - 1))
+            rate = min(1.0, drawn / (size - 1)) if size > 1 else 1.0
         return worst_case.subsampled_gaussian(
             event.event.noise_multiplier, rate, 1,
             adjacency=relation.adjacency, sampling="fixed_size",

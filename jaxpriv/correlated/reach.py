@@ -52,9 +52,12 @@ def sensitivity(strategy: Strategy, steps: int, participation: Participation = O
     if isinstance(strategy, Dense):
         return _of_dense(strategy, separation, count)
     column = strategy.column(steps)
+    # in units of the largest coefficient, whose square may be no number
+    unit = xp.stop_gradient(xp.max(xp.abs(column)))
+    unit = xp.where((unit > 0) & (unit < xp.inf), unit, 1.0)
     if _orthogonal(strategy, separation, count):
-        return xp.sqrt(_lengths_squared(column, separation, count))
-    return xp.sqrt(_squared(non_increasing(column), separation, count))
+        return unit * xp.sqrt(_lengths_squared(column / unit, separation, count))
+    return unit * xp.sqrt(_squared(non_increasing(column / unit), separation, count))
 
 
 def sensitivity_bounds(

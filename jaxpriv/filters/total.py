@@ -44,9 +44,12 @@ class Total:
         return (self.high < bound.high) | ((self.high == bound.high) & (self.low <= bound.low))
 
     def value(self) -> Answer:
-        """In float64 by NumPy, rounded upwards where a program has float32."""
+        """Rounded upwards, in float64 by NumPy."""
         if not xp.any_jax(self.high):
-            return np.asarray(self.high, np.float64) + np.asarray(self.low, np.float64)
+            high, low = np.asarray(self.high, np.float64), np.asarray(self.low, np.float64)
+            found = high + low
+            lost = low - (found - high)  # exactly, for low is the smaller one
+            return np.where(lost > 0, np.nextafter(found, np.inf), found)[()]
         return _added_up(self.high, self.low)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxpriv import auditing, worst_case
+from jaxpriv._checks import NONNEGATIVE, check_number
 from jaxpriv._rounding import rounded_down, rounded_up
 from jaxpriv.report.config import described_by
 
@@ -108,15 +109,17 @@ def claims_from(described=None, mu=None, epsilon=None, delta=None):
             file describe a mechanism. mu, epsilon: other claims.
         delta: wins over that of the description; 1e-5 where neither says.
 
-    Raises: ValueError for more than one claim.
+    Raises: ValueError for more than one claim, and for one that is no number in [0, inf).
     """
     if sum(value is not None for value in (described, mu, epsilon)) > 1:
         raise ValueError("give one claim: a mechanism, --mu or --epsilon")
     table, settings, own_delta = (None, {}, None) if described is None else described
     delta = next(value for value in (delta, own_delta, 1e-5) if value is not None)
     if mu is not None:
+        check_number("mu", mu, NONNEGATIVE)
         return [(f"claimed, μ = {mu:g}", worst_case.gaussian(mu).symmetric())], delta
     if epsilon is not None:
+        check_number("epsilon", epsilon, NONNEGATIVE)
         name = f"claimed, ε = {epsilon:g} at δ = {delta:g}"
         return [(name, worst_case.approximate_dp(epsilon, delta).symmetric())], delta
     if described is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxpriv.training.planning import steps_of
 
+_MOST = 10**6  # values, and configurations
 _DIRECT, _BY_EPOCHS = ("sampling_rate", "steps"), ("dataset_size", "batch_size", "epochs")
 
 
@@ -35,6 +36,8 @@ def combined(settings, log):
     lists = [
         values(name, settings[name], log, whole=name in ("steps", "dataset_size")) for name in names
     ]
+    if (many := math.prod(map(len, lists))) > _MOST:
+        raise ValueError(f"{many:,} configurations are more than {_MOST:,}")
     rows = [
         (noise, *(_rate_and_steps(*rest) if by_epochs else rest))
         for noise, *rest in itertools.product(*lists)
@@ -65,6 +68,8 @@ def values(name, text, log=False, whole=False):
         found = (
             _range(text, log, whole) if ":" in text else [float(part) for part in text.split(",")]
         )
+    except OverflowError:
+        raise ValueError(f"{name} = {text!r} has more than {_MOST:,} values") from None
     except ValueError:
         raise ValueError(
             f"{name} = {text!r} is not a number, a list a,b,c or a range start:stop:count"
@@ -83,6 +88,8 @@ def _range(text, log, whole):
     if len(ends) != 3:
         raise ValueError
     start, stop, count = float(ends[0]), float(ends[1]), int(ends[2])
+    if count > _MOST:
+        raise OverflowError
     if count < 1 or (log and not (start > 0 and stop > 0)):
         raise ValueError
     found = (np.geomspace if log else np.linspace)(start, stop, count)

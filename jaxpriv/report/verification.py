@@ -148,11 +148,11 @@ def _calibrated(certificate, own):
             yield _check(f"calibrated: {name}", value, "the mechanism's", value in settings)
     kind = str(adversary).split("-")[0]
     row = next((row for row in own["adversaries"] if row["adversary"].startswith(kind)), None)
-    known = isinstance(target, dict) and row is not None
-    yield _check("calibrated: adversary", adversary, "one of the rows'", known)
-    if known and target.get("delta", own["delta"]) == own["delta"]:
-        for name in set(target) & {"epsilon", "advantage"}:
-            yield _number(f"calibrated: {name}", target[name], row[name], False)
+    yield _check("calibrated: adversary", adversary, "one of the rows'", row is not None)
+    asked = target if isinstance(target, dict) else {}
+    if row is not None and asked.get("delta", own["delta"]) == own["delta"]:
+        for name in set(asked) & {"epsilon", "advantage"}:
+            yield _number(f"calibrated: {name}", asked[name], row[name], False)
 
 
 def _leaves(tree):

@@ -212,8 +212,10 @@ def factors(lengths, length, present, clip_norm, groups, shares):
     def factor(measured, limit):
         over = measured > limit
         found = jnp.where(over, limit / jnp.where(over, measured, 1.0), 1.0)
+        # no limit is no limit that nothing is above
+        found = jnp.where(jnp.isnan(limit), jnp.nan, found)
         # a subnormal one has so few digits that what is left could be too long
-        return jnp.where(counts & (found >= jnp.finfo(found.dtype).tiny), found, 0.0)
+        return jnp.where(counts & ~(found < jnp.finfo(found.dtype).tiny), found, 0.0)
 
     together = norms[:, None] if len(shares) == 1 else jnp.stack(
         [length(lengths[:, np.equal(groups, group)]) for group in range(len(shares))], -1

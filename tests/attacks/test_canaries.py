@@ -68,6 +68,16 @@ def test_mislabelled():
     check_mislabelled()
 
 
+@pytest.mark.parametrize(("dtype", "classes"), [(np.int8, 100), (np.uint8, 200), (np.uint8, 256)])
+def test_mislabelled_of_small_integers(dtype, classes):
+    """Whose sums overflow."""
+    labels = np.arange(40_000) % classes
+    wrong = np.asarray(canaries.mislabelled(jax.random.key(0), labels.astype(dtype), classes))
+    assert wrong.dtype == dtype
+    ahead = (wrong.astype(int) - labels) % classes
+    np.testing.assert_array_equal(np.unique(ahead), np.arange(1, classes))
+
+
 def check_blank():
     empty = canaries.blank({"x": np.ones((2, 2)), "y": np.int32(3)})
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(empty))
@@ -122,6 +132,7 @@ def test_craft_moves_what_it_is_told_to():
     (lambda: canaries.dirac(3, index=3), "index = 3"),
     (lambda: canaries.dirac(3, 0.0), "norm = 0"),
     (lambda: canaries.mislabelled(jax.random.key(0), np.zeros(3, int), 1), "classes = 1"),
+    (lambda: canaries.mislabelled(jax.random.key(0), np.zeros(3, np.int8), 300), "int8 does not"),
     (lambda: canaries.craft(loss, 0, 0.0, None, objective="best"), "objective = 'best'"),
     (lambda: canaries.craft(loss, 0, 0.0, None, objective="canife"), "clip_norm = None"),
     (lambda: canaries.craft(loss, 0, 0.0, None, steps=0), "steps = 0"),

@@ -1,6 +1,7 @@
 """Scores from a model's answers, by hand and by simulation."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
@@ -73,6 +74,23 @@ def test_online_lira():
     assert not np.allclose(pooled, attacks.online_lira(seen, values, member))
 
 
+def test_the_same_answer_of_all_models():
+    """Is known to rounding: what is above is sure, and nothing is NaN."""
+    same, seen = np.full((130, 3), 5.0), np.array([5.0, 5.1, 4.9])
+    for same_spread in (False, True):
+        usual, above, below = attacks.offline_lira(seen, same, same_spread)
+        assert usual == pytest.approx(np.log(2.0))
+        assert 1e6 < above < np.inf
+        assert below == 0
+        member = np.arange(130)[:, None] % 2 == np.zeros(3)
+        assert np.isfinite(attacks.online_lira(seen, same, member, same_spread)).all()
+
+
+def test_labels_of_no_class():
+    traced = jax.jit(lambda label: attacks.confidence(jnp.zeros((2, 3)), label))(jnp.array([7, 1]))
+    np.testing.assert_allclose(traced, [np.nan, -np.log(2.0)], rtol=1e-6)
+
+
 def test_under_vmap():
     values, member, seen = shadows()
     got = jax.vmap(attacks.online_lira)(
@@ -85,6 +103,8 @@ def test_under_vmap():
     ("call", "match"),
     [
         (lambda: attacks.confidence(np.zeros((3, 1)), np.zeros(3, int)), "1 classes"),
+        (lambda: attacks.confidence(np.zeros((1, 3)), np.array([7])), r"range \[0, 3\)"),
+        (lambda: attacks.confidence(np.zeros((1, 3)), np.array([-1])), r"range \[0, 3\)"),
         (lambda: attacks.offline_lira(np.zeros(3), np.zeros((1, 3))), "1 models"),
         (lambda: attacks.offline_lira(np.zeros(3), np.zeros((4, 2))), "out has shape"),
         (lambda: attacks.online_lira(np.zeros(1), np.zeros((4, 1)), np.ones((4, 1), bool)),

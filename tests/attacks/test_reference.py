@@ -206,6 +206,8 @@ def test_scores_do_not_depend_on_the_sharding():
     (lambda: reference.estimate(gradients(9, 3), shrinkage=1.5), "shrinkage = 1.5"),
     (lambda: reference.estimate(gradients(3, 9), shrinkage=0), "singular"),
     (lambda: reference.estimate(gradients(3, 9), "full", 0), "singular"),
+    (lambda: reference.estimate(gradients(9, 3) * [1, 0, 1], "diagonal"), "variance at 1 of its 3"),
+    (lambda: reference.estimate(np.ones((9, 3)), "diagonal", 0.5), "variance at 3 of its 3"),
     (lambda: reference.estimate(gradients(1, 9)), "1 rows"),
     (lambda: reference.estimate(gradients(1, 9), "full"), "1 rows"),
     (lambda: reference.estimate(iter([])), "empty"),

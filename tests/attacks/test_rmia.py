@@ -118,6 +118,8 @@ def test_under_vmap():
         ({"member": np.zeros((6, 40), bool)}, "0 models on one side"),
         ({"member": np.zeros((5, 40), bool)}, "member has shape"),
         ({"gamma": 0.0}, "gamma = 0.0 is outside"),
+        ({"gamma": np.nan}, "gamma = nan is outside"),
+        ({"a": np.nan}, "a = nan is outside"),
         ({"a": 1.5}, "a = 1.5 is outside"),
         ({"log_p": "often"}, "log_p = 'often' is not a number"),
     ],

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from jaxpriv import auditing
-from jaxpriv.auditing.binomial import beta_cdf, beta_quantile
+from jaxpriv.auditing.binomial import beta_cdf, beta_quantile, clopper_pearson
 
 
 def check_limits():
@@ -29,6 +29,25 @@ def check_limits():
 
 def test_limits():
     check_limits()
+
+
+@pytest.mark.parametrize("n", [1, 10**5, 10**8])
+def test_nothing_and_all(n):
+    """(1 - p)^n = miss."""
+    limit = -np.expm1(np.log(0.05) / n)
+    np.testing.assert_allclose(clopper_pearson(0, n, 0.05), [0.0, limit], rtol=1e-15)
+    low, high = clopper_pearson(n, n, 0.05)
+    np.testing.assert_allclose([1 - low, high], [limit, 1.0], rtol=1e-7)
+
+
+@pytest.mark.parametrize(("given", "match"), [
+    ((np.nan, 100, 0.05), "successes = nan"), ((-3, 100, 0.05), "successes = -3"),
+    ((5, 3, 0.05), "successes = 5 of fewer"), ((0, 0, 0.05), "trials = 0"),
+    ((0, 5, np.nan), "miss = nan"), ((0, 5, 0.0), "miss = 0"),
+])  # fmt: skip
+def test_outside_ranges(given, match):
+    with pytest.raises(ValueError, match=match):
+        clopper_pearson(*given)
 
 
 def test_quantile_inverts():

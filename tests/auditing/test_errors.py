@@ -229,6 +229,8 @@ def test_roc():
     (lambda: auditing.audit(np.ones(4), [0, 0, 1, 1]).epsilon(1.0), "delta = 1"),
     (lambda: auditing.audit(np.ones(4), [0, 0, 1, 1]).gaussian_epsilon(0.0), "delta = 0"),
     (lambda: auditing.audit(np.ones(4), [0, 0, 1, 1]).band(1.5), "alpha = 1.5"),
+    (lambda: auditing.audit(np.ones(4), [0, 0, 1, 1]).violation(worst_case.gaussian(np.nan)),
+     "claims nothing"),
     (lambda: auditing.tpr_at_fpr(np.ones(4), [0, 0, 1, 1], 0.0), "fpr = 0"),
     (lambda: auditing.tpr_at_fpr(np.ones(4), [0, 0, 1, 1], confidence=0), "confidence = 0"),
 ])

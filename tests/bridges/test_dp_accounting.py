@@ -201,12 +201,21 @@ def test_accountant():
     (gaussian(-1.0), "noise_multiplier = -1.0"), (gaussian(math.nan), "noise_multiplier = nan"),
     (laplace(math.inf), "noise_multiplier = inf"), (times(gaussian(1.0), -1), "count = -1"),
     (times(gaussian(1.0), 2.5), "count = 2.5"), (poisson(1.5, gaussian(1.0)), "1.5"),
+    (poisson(math.nan, gaussian(1.0)), "sampling_probability = nan"),
+    (poisson(-0.5, poisson(-0.5, gaussian(1.0))), "sampling_probability = -0.5"),
+    (poisson(0.1, poisson(2.0, gaussian(1.0))), "sampling_probability = 2"),
+    (dp_event.SampledWithoutReplacementDpEvent(10, 20, gaussian(1.0)), "sample_size = 20"),
     (dp_event.DiscreteLaplaceDpEvent(1.0, 0.5), "sensitivity"),
     (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 2.0], [0.5, 0.4]), "weights sum to"),
 ])  # fmt: skip
 def test_refuses_other_numbers(event, told):
     with pytest.raises(ValueError, match=told):
         curve(event)
+
+
+def test_a_single_record_is_always_drawn():
+    event = dp_event.SampledWithoutReplacementDpEvent(1, 1, gaussian(1.0))
+    assert curve(event).epsilon(1e-5) >= curve(gaussian(1.0)).epsilon(1e-5) * (1 - 1e-9)
 
 
 def test_refuses_what_is_no_event():

@@ -194,6 +194,13 @@ def test_under_jit_and_traced_norm():
     )
 
 
+def test_no_traced_norm_is_no_limit():
+    """What became NaN on the way must not turn clipping off."""
+    parameters, examples = problem()
+    got = jax.jit(lambda c: training.clipped_sum(loss, parameters, examples, clip_norm=c))(np.nan)
+    assert np.isnan(flat(got.total)).all()
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [({"clip_norm": 0.0}, "clip_norm = 0"), ({"clip_norm": np.nan}, "clip_norm = nan"),
