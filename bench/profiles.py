@@ -1,6 +1,7 @@
 """A composition at many points: asked for at once, when neighbours share lines or lattices, against
 one point after the other; areas under ROC curves from slopes and from levels; a thousand levels;
-and groups of polygons, counted against searched.
+few steps followed by panels, against transforms and lattices (once); and groups of polygons,
+counted against searched.
 
     python bench/profiles.py [--repeats 3]
 
@@ -16,9 +17,9 @@ import numpy as np
 from timing import line, median_and_result
 
 import jaxpriv
-from jaxpriv import Curve, worst_case
+from jaxpriv import Curve, relaxed, worst_case
 from jaxpriv import _stored as stored
-from jaxpriv.composition import centred, estimates
+from jaxpriv.composition import centred, composed, estimates
 from jaxpriv.tradeoff import evaluate
 from jaxpriv.tradeoff.group import Group
 from jaxpriv.tradeoff.hull import symmetrised
@@ -57,6 +58,12 @@ LEVELS = {
     "DP-SGD, Laplace": lambda: jaxpriv.compose(
         worst_case.subsampled_gaussian(1.0, 0.01, 1000), worst_case.laplace(0.2)),
 }
+FEW = {
+    "2 steps": (worst_case.subsampled_gaussian(0.7, 0.1, 2), "__call__"),
+    "2 relaxed steps": (relaxed.subsampled_gaussian(0.7, 0.1, 2, 1), "__call__"),
+    "10 relaxed steps": (relaxed.subsampled_gaussian(0.7, 0.01, 10, 1), "__call__"),
+    "1000 rare steps": (worst_case.subsampled_gaussian(1.0, 1e-4, 1000), "delta"),
+}
 GROUPS = {
     "5 records of (1, 1e-6)-DP": (worst_case.approximate_dp(1.0, 1e-6), 5, 0.1),
     "3 records of RAPPOR, f = 1e-4": (worst_case.rappor(1e-4), 3, 1e-5),
@@ -85,6 +92,16 @@ def started_alone(curve, levels):
         return curve(levels)
     finally:
         estimates._started = true
+
+
+def by_transforms(ask, points):
+    """Estimates as they were: by transforms, and what is lost to these from laws and lattices."""
+    true = composed.followed, estimates.doubled_of
+    composed.followed, estimates.doubled_of = lambda *_: None, lambda _: None
+    try:
+        return ask(points)
+    finally:
+        composed.followed, estimates.doubled_of = true
 
 
 def forgetting(call, points):
@@ -135,6 +152,14 @@ def main():
         )
         line(curve=name, question="1001 levels", starts_by_lines=round(lines, 2),
              own_starts=round(alone, 2), ratio=round(alone / lines, 1),
+             apart=float(f"{np.max(np.abs(found - same)):.1e}"))
+    points = np.linspace(0.0, 1.0, 101)
+    for name, (curve, question) in FEW.items():
+        ask = getattr(curve.symmetric(), question)
+        panels, found = median_and_result(forgetting(ask, points), repeats)
+        lines, same = median_and_result(forgetting(partial(by_transforms, ask), points), 1)
+        line(curve=name, question=f"{question} at 101 points", panels=round(panels, 3),
+             transforms=round(lines, 1), ratio=round(lines / panels),
              apart=float(f"{np.max(np.abs(found - same)):.1e}"))
     for name, (curve, size, delta) in GROUPS.items():
         slow = Curve(Group(symmetrised(curve.experiment), size))

@@ -14,6 +14,7 @@ from jaxpriv import _array as xp
 from jaxpriv._stored import key_of, store
 from jaxpriv.composition.beside_one import BesideOne
 from jaxpriv.composition.chain import bound_of_mean
+from jaxpriv.composition.squaring import power
 from jaxpriv.composition.uneven import LEAST, ULP, Law, gathered, some_of
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.discrete import Discrete
@@ -119,8 +120,8 @@ def _of(entry):
             if known is None or known[0].loss.size > _MOST:
                 return None
             outcomes, doubt = known
-            power = _power(_one(outcomes, doubt, experiment.finite), int(count))
-            total = power if total is None else _together(total, power)
+            own = power(_one(outcomes, doubt, experiment.finite), int(count), _together)
+            total = own if total is None or own is None else _together(total, own)
             if total is None:
                 return None
     if total is None or (other is not None and total.middle.loss.size > _BESIDE):
@@ -152,22 +153,9 @@ def _one(known, doubt, all_of_them):
     return Counted(*map(rounded, _SIGNS))
 
 
-def _power(counted, steps):
-    """Of so many steps, by squaring; None where there is too much to count."""
-    total = None
-    while counted is not None:
-        if steps % 2:
-            total = counted if total is None else _together(total, counted)
-        steps //= 2
-        if not steps:
-            return total
-        counted = _together(counted, counted)
-    return None
-
-
 def _together(one, other):
     """Of both, seen together."""
-    if one is None or other is None or one.upper.loss.size * other.upper.loss.size > _PAIRS:
+    if one.upper.loss.size * other.upper.loss.size > _PAIRS:
         return None
     found = Counted(*map(gathered, one, other, _SIGNS))
     return found if found.upper.loss.size <= _MOST else None
