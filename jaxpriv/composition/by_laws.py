@@ -19,7 +19,7 @@ from jaxpriv.stats._logspace import log1mexp
 
 DEEP = -300.0  # log delta below which no law follows it
 _SLOW = 9.0  # log of the frequencies of a line that takes longer than laws do
-_MANY = 16  # questions to one composition that do
+_MANY, _FEWER = 16, 16  # questions to one composition of so few steps that do
 _USEFUL = 1.0  # width of its bracket below which one does
 
 
@@ -41,14 +41,15 @@ def followed(terms, method, values, more=()):
     """
     if not all(isinstance(term.transform, Stepped) for term in terms):
         return None
-    few = np.broadcast_to(are_few(terms), values.shape)
     slow = np.broadcast_to(is_long(terms, _SLOW), values.shape)
-    if not np.any(few & (slow | (values.size >= _MANY))):
+    many = values.size >= _MANY
+    few = are_few(terms) & (slow | are_few(terms, _FEWER) & many)
+    if not np.any(few):
         return None
     nothing = np.full((*values.shape, *more), np.nan)
 
     def ask(own, values, slow):
-        serves = slow.all() or values.size >= _MANY
+        serves = slow.all() or len(values) >= _MANY
         return own.followed(method, values) if serves else nothing.reshape(-1, *more)[:len(values)]
 
     return by_laws(terms, nothing, few, ask, values, slow)

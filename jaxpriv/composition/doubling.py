@@ -45,7 +45,7 @@ _LEFT, _FARTHEST = 28.0, 1e6  # how far below the first e = 0 is log x followed;
 _BEYOND = 60.0  # of log x: lines go on where the panels end
 _SKIPPED = 40.0  # -log of a part's share of an integral that need not be known
 _AT_ONCE = 128  # integrals
-_BLURRED = 100.0  # times the rounding of e may move such a coefficient
+_BLURRED = 1e4  # times the rounding of e may move such a coefficient
 _NEXT = 1e-9  # to one another are panels whose ends differ by less
 _TRIES, _MET = 80, 1e-8  # for levels; of a logarithm: where one is not met it lies too deep
 _kept = store(16)  # of 100 kB

@@ -38,9 +38,9 @@ def decays_slowly(terms):
     return is_long(terms, _LONG) & (heavy <= RARE) & are_few(terms)
 
 
-def are_few(terms):
+def are_few(terms, most=FEW):
     """Are they few steps?"""
-    return sum(np.sum(term.count, -1) for term in terms) <= FEW
+    return sum(np.sum(term.count, -1) for term in terms) <= most
 
 
 def is_long(terms, log_y):
@@ -99,8 +99,8 @@ def gathered(eps, answers, good):
 
 
 def logs_nearby(terms, eps, kind):
-    """The `Logs` of one integral at many eps; those that are not followed to their end are not
-    good.
+    """The `Logs` of one integral at many eps; those that are not followed to their end, or in which
+    rounding shows, are not good: on a line of their own it may not.
     """
     good = np.zeros(eps.shape, bool)
     if not (np.isfinite(eps).all() and worth_while(terms, kind, eps)):
@@ -109,6 +109,6 @@ def logs_nearby(terms, eps, kind):
     def answers():
         for index, kept in served(eps, lambda center: kept_at(terms, center, kind)):
             logs, _ = kept.logs(eps[index])
-            yield index, logs, kept.done & logs.followed
+            yield index, logs, kept.done & logs.followed & logs.exact
 
     return gathered(eps, answers(), good)

@@ -22,7 +22,6 @@ def _many(terms, values, kind):
     """
     eps, target = values[0].copy(), values[1]
     good, left, found, reach = np.zeros(eps.shape, bool), np.arange(eps.size), eps.copy(), 0.0
-    exact = np.zeros(eps.shape, bool)
     if not (np.isfinite(eps).all() and worth_while(terms, kind, eps)):
         return None, good
     for _ in range(_LINES):
@@ -37,12 +36,13 @@ def _many(terms, values, kind):
         eps[near], _, serves, logs = kept.newton(
             jax.tree.map(lambda leaf, near=near: leaf[near], target), eps[near]
         )
-        there = near[serves & logs.followed]
-        found[there], good[there], exact[near] = eps[there], True, logs.exact
+        met = serves & logs.followed
+        # what rounding shows in on a line that was placed for another root is asked alone
+        found[near[met]], good[near[met]] = eps[near[met]], logs.exact[met]
         # where a line's frequencies do not end no other one's do
         left = np.setdiff1d(left, near[serves | ~logs.followed])
         reach = 0.8 * kept.spread if serves.any() else 0.0
-    return (found, exact), good
+    return (found, good), good
 
 
 @partial(entrywise, several=_many)

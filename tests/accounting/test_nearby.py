@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxpriv
-from jaxpriv import worst_case
+from jaxpriv import relaxed, worst_case
 from jaxpriv.composition import enclosure, kept, nearby, roots
 from jaxpriv.composition.inversion import invert
 from jaxpriv.composition.line import POWER
@@ -121,3 +121,18 @@ def test_slips_are_seen(monkeypatch):
         patch.setattr(enclosure, "_WIDER", np.inf)
         check_is_red(monkeypatch, enclosure, "served", endless, lambda: check_bounds("dp-sgd"))
         check_is_red(monkeypatch, roots, "_NEAR", 0.0, lambda: test_lines_serve_several(patch))
+
+
+@pytest.mark.slow
+def test_many_levels_on_lines_where_rounding_shows(monkeypatch):
+    """Of an added record, next to its largest loss: a line of others saw only rounding there, and
+    levels were 1e-3 off, where one of its own sees all digits.
+    """
+    monkeypatch.setattr("jaxpriv.composition.composed.followed", lambda *_: None)
+    curve = jaxpriv.compose(worst_case.gaussian(3.39).subsample(0.0227).compose(12),
+                            relaxed.gaussian(0.113, 1).subsample(0.524).compose(2)).reversed()
+    levels = np.concatenate([10.0 ** np.arange(-7, 0), np.arange(0.2, 0.95, 0.1), [1e-8, 0.99]])
+    many = curve.power(levels)
+    for k in (3, 4, 5, 8, 12):
+        low, high = (1 - end for end in curve.beta_bounds(levels[k])[::-1])
+        assert low * (1 - 1e-5) <= many[k] <= high * (1 + 1e-5)
