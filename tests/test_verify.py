@@ -19,6 +19,7 @@ from jaxpriv.report import (
     verification,
 )
 from jaxpriv.report import verify as again
+from jaxpriv.report.certificate import gains_nothing
 from jaxpriv.report.page import write_certificate
 from jaxpriv.training import DPTrainer, Privacy
 from tests.slips import check_is_red
@@ -194,6 +195,12 @@ def test_of_a_calibration(capsys):
     assert cli.main(given) == 0
     found = json.loads(capsys.readouterr().out)
     assert failed(found) == []
+    found["notes"].insert(0, gains_nothing("relaxed"))  # said where it is so
+    assert failed(found) == []
+    found["calibrated"]["target"]["epsilon"] /= 2
+    assert failed(found) == ["notes", "calibrated: epsilon"]
+    found["notes"].pop(0)
+    found["calibrated"]["target"]["epsilon"] *= 2
     found["calibrated"]["std"] /= 2
     assert failed(found) == ["calibrated: std"]
 

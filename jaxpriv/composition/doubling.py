@@ -27,12 +27,12 @@ from numpy.polynomial import chebyshev
 from jaxpriv import _array as xp
 from jaxpriv._stored import key_of, store
 from jaxpriv.composition.chain import FEW, MOST, RARE, spread
+from jaxpriv.composition.rare import RATE
 from jaxpriv.composition.squaring import power
 from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.solve import newton_in_bracket, secant_in_bracket
 
-_RATE = 1e-3  # largest of steps of which there are more than a few
 _NODES, _RULE = 10, 8  # of a panel's polynomial, and of the rule on a part of it
 _PANEL = np.log(2.0)  # widest one
 _DEEPEST = -200.0  # of logarithms that are followed
@@ -220,7 +220,7 @@ def _steps_of(entry):
     total = sum(count for _, count in steps)
     rates = [float(one.participation()) for one, _ in steps]
     heavy = sum(rate * count for rate, (_, count) in zip(rates, steps))
-    if not (1 < total <= FEW or 1 < total <= MOST and heavy <= RARE and max(rates) <= _RATE):
+    if not (1 < total <= FEW or 1 < total <= MOST and heavy <= RARE and max(rates) <= RATE):
         return None
     for one, count in steps:
         smooth = np.all(np.isnan(one.atoms(False))) and not (one.finite or one.isolated)

@@ -18,7 +18,7 @@ from jaxpriv.stats._logspace import log1mexp
 from jaxpriv.tradeoff.experiment import Point
 from jaxpriv.tradeoff.pair import safe_log
 
-_RATE = 1e-3  # above it a lattice's estimates are the better ones
+RATE = 1e-3  # above it a lattice's estimates are the better ones
 _LOOKS = 2  # for a slope, whose error enters squared: from a law aimed at nothing first
 
 
@@ -61,7 +61,7 @@ def rare(entry):
     has points where the losses are.
     """
     forward = chain.chain_of(entry.steps, entry.flipped)
-    if forward is None or not forward.seldom or max(rate for rate, _ in forward.rates) > _RATE:
+    if forward is None or not forward.seldom or max(rate for rate, _ in forward.rates) > RATE:
         return None
     return Rare(forward, chain.chain_of(entry.steps, ~entry.flipped))
 
