@@ -315,8 +315,9 @@ class Composed(MuOfTerms, Directed):
                 0.0,
             )
         target = Target(np.full_like(alpha, -np.inf), most, log_alpha, log_rest, small)
-        found = np.where(leaks, light.roots(terms, start, target, log_alpha, ALPHA), 0.0)
-        lost = np.isnan(found) & (np.minimum(log_alpha, log_rest) > self.deep)
+        found, exact = light.roots(terms, start, target, log_alpha, ALPHA)
+        found = np.where(leaks, found, 0.0)
+        lost = leaks & ~exact & (np.minimum(log_alpha, log_rest) > self.deep)
         found = by_laws(terms, found, lost, lambda own, a: own.find_slope(a, False), alpha)
         lost = np.isnan(found)
         if lost.any():
@@ -348,8 +349,9 @@ class Composed(MuOfTerms, Directed):
             eps = by_integrals.epsilon(terms, start, target, reachable)
         else:
             goal = Target.of_delta(target, line.loss_bound(terms))
-            eps = np.where(reachable, light.roots(terms, start, goal, target, DELTA), 0.0)
-            lost = np.isnan(eps) & (target > self.deep)
+            eps, exact = light.roots(terms, start, goal, target, DELTA)
+            eps = np.where(reachable, eps, 0.0)
+            lost = reachable & ~exact & (target > self.deep)
             eps = by_laws(terms, eps, lost, lambda own, d: own.solve_epsilon(d, False), target)
             lost = np.isnan(eps)
             if lost.any():

@@ -105,13 +105,15 @@ class Kept:
         for _ in range(_NEWTON):
             logs, sums = self.logs(eps)
             over, rate = target.surplus(logs)
-            step = np.where(np.isfinite(over / rate), -over / rate, 0.0)
+            known = np.isfinite(over / rate)
+            step = np.where(known, -over / rate, 0.0)
             moved = np.maximum(np.clip(eps + step, low, high), target.least)
             moved = np.where(moved < target.most, moved, 0.5 * (eps + target.most))
             change, eps = moved - eps, moved
             if np.all(np.abs(change) <= _SETTLED * (1e-3 + np.abs(eps))):
                 break
-        found = np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps))
+        # what a line sees as nothing at all is no root
+        found = known & (np.abs(change) <= _ROUGHLY * (1e-3 + np.abs(eps)))
         blur = np.finfo(np.float64).eps * np.abs(sums.size / sums.slope)
         return eps, blur, found & (np.abs(eps - self._eps) <= self.spread), logs
 

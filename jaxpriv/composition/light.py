@@ -78,7 +78,8 @@ def inverted(terms, eps, kind, logs, lost):
 
 
 def roots(terms, start, target, log_share, kind):
-    """`root`'s eps, of which those that are not exact are those of small losses, if these are.
+    """`root`'s (eps, is it exact?), of which those that are not are those of small losses, if these
+    are.
 
     start: eps from where on they are looked for; log_share: of the probability of which large
     losses may have a small part, which is delta if that is the integral.
@@ -91,10 +92,10 @@ def roots(terms, start, target, log_share, kind):
         small, _ = without_share(own, log_share)
         if kind == DELTA:
             start, _ = saddle_epsilon(small, log_share)
-        found, exact = root(small, (start, target), kind)
-        good = exact & _rules_serve(small, np.where(np.isnan(found), 1.0, found), kind)
-        eps[lost] = np.where(good, found, eps[lost])
-    return eps
+        found, sure = root(small, (start, target), kind)
+        good = sure & _rules_serve(small, np.where(np.isnan(found), 1.0, found), kind)
+        eps[lost], exact[lost] = np.where(good, found, eps[lost]), good
+    return eps, exact
 
 
 def _rules_serve(terms, eps, kind):

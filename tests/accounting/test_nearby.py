@@ -136,3 +136,28 @@ def test_many_levels_on_lines_where_rounding_shows(monkeypatch):
     for k in (3, 4, 5, 8, 12):
         low, high = (1 - end for end in curve.beta_bounds(levels[k])[::-1])
         assert low * (1 - 1e-5) <= many[k] <= high * (1 + 1e-5)
+
+
+def check_nothing_is_no_root():
+    """A line that was placed where all losses are small saw nothing at all at the first step of its
+    search, and that was taken for the answer: a slope of 0.39, and a type II error of 0.
+    """
+    curve = jaxpriv.compose(worst_case.user_level(2.76, 0.0151, 13, 2),
+                            relaxed.gaussian(2.64, 1).subsample(0.0343).compose(5)).reversed()
+    low, high = curve.beta_bounds(0.815)
+    assert low * (1 - 1e-9) <= curve(0.815) <= high * (1 + 1e-9)
+
+
+def test_nothing_is_no_root():
+    check_nothing_is_no_root()
+
+
+def test_slip_nothing_is_a_root(monkeypatch):
+    monkeypatch.setattr("jaxpriv.composition.composed.followed", lambda *_: None)
+    true = kept.Kept.newton
+
+    def wrong(self, target, start=None):
+        eps, blur, serves, logs = true(self, target, start)
+        return eps, blur, serves | ~np.isfinite(logs.result), logs
+
+    check_is_red(monkeypatch, kept.Kept, "newton", wrong, check_nothing_is_no_root)
