@@ -294,7 +294,8 @@ def unchanged(terms, eps, kind, logs, lost):
 
 def full_root(terms, start, target, log_share, kind):
     del log_share
-    return light.root(terms, (start, target), kind)[0]
+    eps, _ = light.root(terms, (start, target), kind)
+    return eps, ~np.isnan(eps)
 
 
 SLIPS = {
