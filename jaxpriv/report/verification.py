@@ -34,6 +34,10 @@ _TAKEN = {
     "history": "what was spent and learned on the way",
     "held_out": "the numbers on held-out records",
     "private": "whether the noise's key was secret",
+    "target": "what the training aimed at",
+    "steps_run": "how many steps it ran",
+    "notes": "its notes",
+    "settings": "how it was trained",
 }
 
 
@@ -111,10 +115,10 @@ def verify(certificate: dict[str, Any]) -> dict[str, Any]:
     if "digest" in certificate:  # of a file
         claimed, here = certificate["digest"], digest(certificate)
         checks.append(_check("digest", claimed, here, claimed == here))
-    return {"holds": all(check["holds"] for check in checks), "checks": checks,
-            "taken": [told for name, told in _TAKEN.items() if name in certificate] + [
-                f"what it says of {name!r}" for name in certificate
-                if name not in own and name not in {*_TAKEN, *_ASKED}]}
+    rest = [name for name in certificate if name not in own and name not in _ASKED]
+    taken = [told for name, told in _TAKEN.items() if name in rest]
+    taken += [f"what it says of {name!r}" for name in rest if name not in _TAKEN]
+    return {"holds": all(check["holds"] for check in checks), "checks": checks, "taken": taken}
 
 
 def _rows_of(table):
