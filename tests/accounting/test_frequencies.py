@@ -11,6 +11,14 @@ from jaxpriv.composition.sampled_line import SampledLine
 from tests.slips import check_is_red
 
 W, R = jaxpriv.worst_case, jaxpriv.relaxed
+
+
+@pytest.fixture(autouse=True)
+def _frequencies_only(monkeypatch):
+    """Few steps are followed by panels, which need no frequencies."""
+    monkeypatch.setattr("jaxpriv.composition.composed.followed", lambda *_: None)
+
+
 LONG = {  # curves whose lines are, and eps
     "few steps": (W.subsampled_gaussian(1.0, 1e-4, 10), 3e-4),
     "beside noise": (jaxpriv.compose(W.subsampled_gaussian(1.0, 1e-3, 3), W.gaussian(1e-3)), 1e-3),
