@@ -8,6 +8,7 @@ import numpy as np
 from jaxpriv import _array as xp
 from jaxpriv.composition import light, line
 from jaxpriv.composition.entrywise import alike
+from jaxpriv.composition.estimates import unknown
 from jaxpriv.composition.gridded import Gridded
 from jaxpriv.composition.inversion import invert, log_result
 from jaxpriv.composition.line import DELTA
@@ -35,7 +36,7 @@ def laws_of(terms):
     return Gridded(grouped([step for term in terms for step in as_steps(term)]), np.zeros((), bool))
 
 
-def followed(terms, method, values, more=()):
+def followed(terms, method, values):
     """method(values) of few steps by their laws (`doubling`) where that takes less than transforms,
     NaN elsewhere; None if nowhere. Both know all digits.
     """
@@ -46,13 +47,13 @@ def followed(terms, method, values, more=()):
     few = are_few(terms) & (slow | are_few(terms, _FEWER) & many)
     if not np.any(few):
         return None
-    nothing = np.full((*values.shape, *more), np.nan)
 
     def ask(own, values, slow):
-        serves = slow.all() or len(values) >= _MANY
-        return own.followed(method, values) if serves else nothing.reshape(-1, *more)[:len(values)]
+        if slow.all() or len(values) >= _MANY:
+            return own.followed(method, values)
+        return unknown(method, values.shape)
 
-    return by_laws(terms, nothing, few, ask, values, slow)
+    return by_laws(terms, unknown(method, values.shape), few, ask, values, slow)
 
 
 def log_delta(terms, eps, deep):

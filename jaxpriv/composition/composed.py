@@ -120,14 +120,14 @@ class Composed(MuOfTerms, Directed):
     def loss_bound(self, reverse):
         return line.loss_bound(self._directed(reverse))
 
-    def _unless_followed(self, of, values, reverse, method, pick, more=()):
+    def _unless_followed(self, of, values, reverse, method, pick):
         """of(experiment, values), several arrays; by NumPy, unless the laws of few steps tell all
         that takes less (`doubling`), what pick finds in it.
         """
         if xp.any_jax(self, values):
             return of(self, values)
         terms = self._directed(np.full(values.shape, reverse))
-        found = followed(terms, method, values, more)
+        found = followed(terms, method, values)
         return of(self, values) if found is None else self._others(pick(found), of, values)
 
     def log_delta(self, eps, reverse):
@@ -137,7 +137,7 @@ class Composed(MuOfTerms, Directed):
         def pick(found):
             return (found[..., 0],)
 
-        return self._unless_followed(of, eps, reverse, "contacts", pick, (4,))[0]
+        return self._unless_followed(of, eps, reverse, "contacts", pick)[0]
 
     def _log_delta(self, eps, reverse):
         terms = self._directed((eps < 0) ^ reverse)
@@ -245,7 +245,7 @@ class Composed(MuOfTerms, Directed):
             log_alpha, log_power, log_beta = (found[..., k] for k in (1, 2, 3))
             return Point(log_alpha, log_rest_of(log_alpha), log_beta, log_power)
 
-        return Point(*self._unless_followed(of, eps, reverse, "contacts", pick, (4,)))
+        return Point(*self._unless_followed(of, eps, reverse, "contacts", pick))
 
     def _touch(self, eps, reverse):
         """Power and level, from one evaluation of a batch twice as large."""

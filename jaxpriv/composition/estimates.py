@@ -145,14 +145,17 @@ class Profile:
         return eps, near & (sure | at_end)
 
 
+def unknown(method, shape):
+    """NaN for what a method says of values of this shape."""
+    return np.full((*shape, 4) if method == "contacts" else shape, np.nan)
+
+
 def followed(entry, method, values):
     """What is known of a composition without a lattice, method(values), NaN elsewhere: of counted
     outcomes, or of few smooth steps.
     """
     known = enumerated_of(entry) or doubled_of(entry)
-    if known is None:
-        return np.full((len(values), 4) if method == "contacts" else len(values), np.nan)
-    return getattr(known, method)(values)
+    return unknown(method, values.shape) if known is None else getattr(known, method)(values)
 
 
 def _followed_first(method):
